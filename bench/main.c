@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The `weft` command: picks the subcommand. */
+#include <stdio.h>
+#include <string.h>
+
+#include <weft/version.h>
+
+#include "command.h"
+#include "subcommands.h"
+
+static const struct {
+    const char *name, *help;
+    int (*run)(int argc, char **argv);
+} subcommands[] = {
+#define SUBCOMMAND(name, help) {#name, help, command_##name},
+    SUBCOMMANDS
+#undef SUBCOMMAND
+    {NULL, NULL, NULL},
+};
+
+static void print_help(void)
+{
+    printf("usage: weft COMMAND [options]\n\ncommands (each has --help):\n");
+    for (size_t i = 0; subcommands[i].name; i++)
+        printf("  %-10s %s\n", subcommands[i].name, subcommands[i].help);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help();
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0) {
+        print_help();
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("weft %s\n", weft_version_string());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; subcommands[i].name; i++)
+        if (strcmp(argv[1], subcommands[i].name) == 0)
+            return subcommands[i].run(argc - 1, argv + 1);
+    return complain(EXIT_USAGE, "there is no command '%s' (see weft --help)", argv[1]);
+}

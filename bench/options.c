@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of the subcommands, read from tables; an unknown or malformed one is named. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+
+int complain(int code, const char *format, ...)
+{
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "weft: %s\n", line);
+    return code;
+}
+
+static bool takes_value(option_kind kind)
+{
+    return kind != OPTION_FLAG && kind != OPTION_UNFLAG && kind != OPTION_NOTED;
+}
+
+static const char *dashes(const option *o)
+{
+    return o->name[1] ? "--" : "-";
+}
+
+static void print_help(const char *usage, const option *table, size_t count)
+{
+    printf("%s\n\noptions:\n", usage);
+    for (size_t i = 0; i < count; i++) {
+        const option *o = &table[i];
+        if (!o->help)
+            continue;
+        char left[128];
+        int n = snprintf(left, sizeof left, "%s%s", dashes(o), o->name);
+        for (size_t j = i + 1; j < count && !table[j].help; j++)
+            n += snprintf(left + n, sizeof left - (size_t)n, ", %s%s", dashes(&table[j]), table[j].name);
+        if (takes_value(o->kind))
+            snprintf(left + n, sizeof left - (size_t)n, " %s", o->shown ? o->shown : "VALUE");
+        printf("  %-34s %s\n", left, o->help);
+    }
+    printf("  %-34s %s\n", "--help", "this text");
+}
+
+/* Does @p word name @p o? *value points behind "=", if there is one. */
+static bool matches(const option *o, const char *word, const char **value)
+{
+    const char *name = word + (word[1] == '-' ? 2 : 1);
+    size_t n = strcspn(name, "=");
+    if (strlen(o->name) != n || strncmp(o->name, name, n) != 0)
+        return false;
+    *value = name[n] == '=' ? name + n + 1 : NULL;
+    return true;
+}
+
+static bool out_of_range(const option *o, double number)
+{
+    return (o->min != 0 || o->max != 0) && (number < o->min || number > o->max);
+}
+
+static bool read_whole(const char *text, bool with_unit, long long *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (errno || end == text)
+        return false;
+    if (with_unit && *end) {
+        const char *unit = strchr("KMG", *end);
+        long long factor = unit ? 1ll << (10 * (unit - "KMG" + 1)) : 0;
+        if (!factor || end[1] || *number > LLONG_MAX / factor || *number < 0)
+            return false;
+        *number *= factor;
+        return true;
+    }
+    return *end == 0;
+}
+
+static int choice_index(const char *words, const char *text)
+{
+    size_t n = strlen(text);
+    int index = 0;
+    for (const char *w = words; *w; index++) {
+        size_t length = strcspn(w, "|");
+        if (length == n && strncmp(w, text, n) == 0)
+            return index;
+        w += length + (w[length] == '|');
+    }
+    return -1;
+}
+
+static options_result wrong_value(const option *o, const char *text)
+{
+    if (o->kind == OPTION_CHOICE)
+        complain(0, "%s%s is '%s', not one of %s", dashes(o), o->name, text, o->shown);
+    else if (o->min != 0 || o->max != 0)
+        complain(0, "%s%s is '%s', not a number from %.15g to %.15g", dashes(o), o->name, text, o->min, o->max);
+    else
+        complain(0, "%s%s is '%s', not a number", dashes(o), o->name, text);
+    return OPTIONS_WRONG;
+}
+
+static options_result store(const option *o, const char *text, void *values)
+{
+    void *field = (char *)values + o->field;
+    long long whole;
+    switch (o->kind) {
+    case OPTION_FLAG:
+    case OPTION_UNFLAG:
+        *(bool *)field = o->kind == OPTION_FLAG;
+        return OPTIONS_GO;
+    case OPTION_INT:
+        if (!read_whole(text, false, &whole) || whole < INT_MIN || whole > INT_MAX || out_of_range(o, (double)whole))
+            return wrong_value(o, text);
+        *(int *)field = (int)whole;
+        return OPTIONS_GO;
+    case OPTION_SIZE:
+        if (!read_whole(text, true, &whole) || whole < 0 || out_of_range(o, (double)whole))
+            return wrong_value(o, text);
+        *(size_t *)field = (size_t)whole;
+        return OPTIONS_GO;
+    case OPTION_REAL: {
+        char *end;
+        double number = strtod(text, &end);
+        if (end == text || *end || !isfinite(number) || out_of_range(o, number))
+            return wrong_value(o, text);
+        *(double *)field = number;
+        return OPTIONS_GO;
+    }
+    case OPTION_TEXT:
+        *(const char **)field = text;
+        return OPTIONS_GO;
+    case OPTION_CHOICE: {
+        int index = choice_index(o->shown, text);
+        if (index < 0)
+            return wrong_value(o, text);
+        *(int *)field = index;
+        return OPTIONS_GO;
+    }
+    case OPTION_NOTED:
+        return OPTIONS_GO;
+    }
+    return OPTIONS_WRONG;
+}
+
+options_result options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
+                            int *rest)
+{
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && argv[i][1]) {
+        const char *word = argv[i++];
+        if (strcmp(word, "--") == 0)
+            break;
+        if (strcmp(word, "--help") == 0) {
+            print_help(usage, table, count);
+            return OPTIONS_HELP;
+        }
+        const option *o = NULL;
+        const char *value = NULL;
+        for (size_t k = 0; k < count && !o; k++)
+            if (matches(&table[k], word, &value))
+                o = &table[k];
+        if (!o) {
+            complain(0, "unknown option '%s' (see --help)", word);
+            return OPTIONS_WRONG;
+        }
+        if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value) {
+            complain(0, "%s%s takes no value", dashes(o), o->name);
+            return OPTIONS_WRONG;
+        }
+        if (o->kind == OPTION_NOTED && !value && i < argc && argv[i][0] != '-')
+            i++;
+        if (takes_value(o->kind) && !value) {
+            if (i >= argc) {
+                complain(0, "%s%s wants a value", dashes(o), o->name);
+                return OPTIONS_WRONG;
+            }
+            value = argv[i++];
+        }
+        if (store(o, value, values) != OPTIONS_GO)
+            return OPTIONS_WRONG;
+    }
+    *rest = i;
+    return OPTIONS_GO;
+}
+
+bool options_given(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *value;
+        option o = {.name = name};
+        if (argv[i][0] == '-' && matches(&o, argv[i], &value))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one place where weft looks at its environment. */
+#include "base/env.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum kind { TEXT, NUMBER, MILLISECONDS, LEVEL };
+
+typedef struct variable {
+    weft__env_entry shown;
+    enum kind kind;
+    size_t field;
+} variable;
+
+#define FIELD(name) offsetof(weft__env, name)
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+static const variable table[] = {
+    {{"WEFT_RANK", "number", "the launcher's", "number of this rank, from 0"}, NUMBER, FIELD(rank)},
+    {{"WEFT_SIZE", "number", "the launcher's, else 1", "number of ranks"}, NUMBER, FIELD(size)},
+    {{"WEFT_LOCAL_RANK", "number", "the launcher's", "number of this rank on its host"}, NUMBER, FIELD(local_rank)},
+    {{"WEFT_THREADS", "number", "0", "ranks that a program makes of threads in its one process"},
+     NUMBER,
+     FIELD(threads)},
+    {{"WEFT_RENDEZVOUS", "address", "the launcher's", "where ranks meet: unix:///path or unix://@name"},
+     TEXT,
+     FIELD(rendezvous)},
+    {{"WEFT_BACKEND", "name", "chosen", "backend of comms that name none"}, TEXT, FIELD(backend)},
+    {{"WEFT_HOST_ID", "text", "found out", "ranks with equal text share a host, for placement and plans"},
+     TEXT,
+     FIELD(host_id)},
+    {{"WEFT_TRACE", "folder", "none", "write trace files there"}, TEXT, FIELD(trace)},
+    {{"WEFT_TIMEOUT_MS", "ms", "600000", "deadline of every operation"}, MILLISECONDS, FIELD(timeout_ms)},
+    {{"WEFT_RENDEZVOUS_TIMEOUT_MS", "ms", "120000", "deadline of meeting and of making comms"},
+     MILLISECONDS,
+     FIELD(rendezvous_timeout_ms)},
+    {{"WEFT_LOG", "error|warn|info|debug", "warn", "what is said on stderr"}, LEVEL, 0},
+};
+
+const weft__env_entry *weft__env_table(size_t index)
+{
+    return index < sizeof table / sizeof *table ? &table[index].shown : NULL;
+}
+
+static weft_result read_number(const char *name, const char *text, long lowest, long *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtol(text, &end, 10);
+    if (errno || end == text || *end || *value < lowest || *value > INT_MAX)
+        return weft__fail(WEFT_E_INVALID, "%s is '%s', not a whole number of %ld or more", name, text, lowest);
+    return WEFT_OK;
+}
+
+static int level_index(const char *text)
+{
+    for (int i = 0; i < (int)(sizeof level_names / sizeof *level_names); i++)
+        if (strcmp(text, level_names[i]) == 0)
+            return i;
+    return -1;
+}
+
+weft_result weft__env_read(weft__env *env)
+{
+    *env = (weft__env){.rank = -1, .size = -1, .local_rank = -1};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const variable *v = &table[i];
+        const char *text = getenv(v->shown.name);
+        if (!text || !*text)
+            continue;
+        char *field = (char *)env + v->field;
+        long number;
+        switch (v->kind) {
+        case TEXT:
+            memcpy(field, &text, sizeof text);
+            break;
+        case NUMBER:
+            WEFT_TRY(read_number(v->shown.name, text, 0, &number));
+            memcpy(field, &(int){(int)number}, sizeof(int));
+            break;
+        case MILLISECONDS:
+            WEFT_TRY(read_number(v->shown.name, text, 1, &number));
+            memcpy(field, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
+            break;
+        case LEVEL:
+            if (level_index(text) < 0)
+                return weft__fail(WEFT_E_INVALID, "%s is '%s', not one of %s", v->shown.name, text, v->shown.type);
+            break;
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_log_level weft__env_log_level(void)
+{
+    const char *text = getenv("WEFT_LOG");
+    int level = text ? level_index(text) : -1;
+    return level >= 0 ? (weft_log_level)level : WEFT_LOG_WARN;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a failure is told: the first to see it calls weft__fail(), everybody above passes the code up. */
+#ifndef WEFT_BASE_ERROR_H
+#define WEFT_BASE_ERROR_H
+#include <weft/result.h>
+
+/* Keep the message for weft_last_error(), log it as an error, return @p result. errno is untouched. */
+weft_result weft__fail(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
+/* The same for E_SYSTEM, with the text of errno behind the message. */
+weft_result weft__fail_errno(const char *format, ...) WEFT_PRINTF(1, 2);
+/* Keep a message that was logged elsewhere (a verdict met again). */
+weft_result weft__fail_quietly(weft_result result, const char *message);
+
+/* For functions that hold nothing: pass a failure up. */
+#define WEFT_TRY(call)                         \
+    do {                                       \
+        weft_result weft_try_result_ = (call); \
+        if (weft_try_result_ < 0)              \
+            return weft_try_result_;           \
+    } while (0)
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One callback for all messages; stderr until the program takes it. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+
+static void to_stderr(void *cookie, weft_log_level level, const char *line);
+
+/* Not yet set: the first message asks WEFT_LOG. */
+#define LEVEL_UNSET 99
+
+_Atomic int weft__log_level = LEVEL_UNSET;
+
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+static weft_log_function sink_function = to_stderr;
+static void *sink_cookie;
+static _Thread_local int thread_rank = -1;
+
+static void to_stderr(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie;
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    char text[640];
+    int n = snprintf(text, sizeof text, "weft %s: %s\n", names[level], line);
+    if (n > (int)sizeof text - 1) {
+        n = (int)sizeof text - 1;
+        text[n - 1] = '\n';
+    }
+    /* One write, so that lines of several ranks do not mix; nobody is left to tell if it fails. */
+    ssize_t written = write(STDERR_FILENO, text, (size_t)n);
+    (void)written;
+}
+
+void weft__log_rank(int rank)
+{
+    thread_rank = rank;
+}
+
+void weft_log_set(weft_log_level level, weft_log_function function, void *cookie)
+{
+    pthread_mutex_lock(&sink_lock);
+    sink_function = function ? function : to_stderr;
+    sink_cookie = cookie;
+    pthread_mutex_unlock(&sink_lock);
+    atomic_store(&weft__log_level, (int)level);
+}
+
+void weft__log_always(weft_log_level level, const char *format, ...)
+{
+    int saved = errno;
+    if (atomic_load(&weft__log_level) == LEVEL_UNSET) {
+        int unset = LEVEL_UNSET;
+        atomic_compare_exchange_strong(&weft__log_level, &unset, (int)weft__env_log_level());
+    }
+    if ((int)level <= atomic_load(&weft__log_level)) {
+        char line[576];
+        int used = thread_rank >= 0 ? snprintf(line, sizeof line, "rank %d: ", thread_rank) : 0;
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(line + used, sizeof line - (size_t)used, format, arguments);
+        va_end(arguments);
+        pthread_mutex_lock(&sink_lock);
+        sink_function(sink_cookie, level, line);
+        pthread_mutex_unlock(&sink_lock);
+    }
+    errno = saved;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  Comms: ordered sets of ranks with one backend behind each. Collectives of one comm run in the order in which
+ *         they are started, the same on all its ranks; comms never hold each other up. */
+#ifndef WEFT_COMM_H
+#define WEFT_COMM_H
+#include <weft/result.h>
+#include <weft/world.h>
+WEFT_BEGIN_DECLS
+
+typedef struct weft_comm weft_comm; /**< A set of ranks that communicate. */
+
+#define WEFT_COMM_NAME_MAX 63 /**< Longest name of a comm, in bytes. */
+
+enum {
+    WEFT_COMM_EXACT = 1 /**< Refuse a backend whose sums depend on more than the inputs and the ranks. */
+};
+
+typedef struct weft_comm_config {
+    size_t size;           /**< Set by WEFT_COMM_CONFIG_INIT. */
+    const char *backend;   /**< Copied. "local"; NULL = that of the world. */
+    uint32_t works;        /**< Most works in flight; 0 = 64; rounded up to a multiple of 64. */
+    uint32_t p2p_channels; /**< Channels of p2p messages, 0 ... n-1; 0 = 2. */
+    uint32_t timeout_ms;   /**< For operations on this comm; 0 = that of the world. */
+    uint32_t flags;        /**< WEFT_COMM_*. */
+} weft_comm_config;
+#define WEFT_COMM_CONFIG_INIT WEFT_SIZED_INIT(weft_comm_config)
+
+/** Begin to make a comm. Only its members take part; they meet under its name, so the order between comms does not
+ *  matter, and between the two halves anything else may be done.
+ *  @param name    copied; at most 63 bytes; unique in its world while the comm lives.
+ *  @param ranks   copied; world ranks without repetition, this rank among them; its index there is its rank in the
+ *  comm.
+ *  @param config  copied; NULL = defaults; must be equal on all members.
+ *  @param comm_out  given; after weft_comm_create_finish() has been called, release with weft_comm_destroy().
+ *  Threads: setup.  Blocks: local.
+ *  Errors: E_INVALID, E_RANGE, E_NO_MEMORY, E_NOT_FOUND (no such backend), E_UNSUPPORTED. */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_create_start(weft_world *world, const char *name, const int *ranks,
+                                                           int count, const weft_comm_config *config,
+                                                           weft_comm **comm_out);
+/** Wait until all members are there, have compared what they asked for, and are connected. On failure the comm can
+ *  only be destroyed.
+ *  Threads: setup.  Blocks: peers.  Collective.
+ *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST. */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_create_finish(weft_comm *comm);
+/** Both halves in one call; on failure *comm_out is NULL. Threads: setup. Blocks: peers. Collective.
+ *  Errors: those of both. */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_create(weft_world *world, const char *name, const int *ranks, int count,
+                                                     const weft_comm_config *config, weft_comm **comm_out);
+
+/** This rank's number in the comm. Threads: any. Blocks: never. */
+WEFT_API int weft_comm_rank(const weft_comm *comm);
+/** How many ranks the comm has. Threads: any. Blocks: never. */
+WEFT_API int weft_comm_size(const weft_comm *comm);
+/** The world rank of member @p rank; -1 if there is none. Threads: any. Blocks: never. */
+WEFT_API int weft_comm_world_rank(const weft_comm *comm, int rank);
+/** The name it was created under. Borrowed: as long as the comm. Threads: any. Blocks: never. */
+WEFT_API const char *weft_comm_name(const weft_comm *comm);
+/** The name of the backend behind it. Static text. Threads: any. Blocks: never. */
+WEFT_API const char *weft_comm_backend(const weft_comm *comm);
+/** The world it belongs to. Threads: any. Blocks: never. */
+WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
+
+/** How the comm failed, WEFT_OK if it has not: the first verdict this rank saw. The message is copied to @p text, cut
+ *  at
+ *  @p text_bytes (NULL and 0: not wanted). A failed comm takes no more operations; finish what is started, then
+ *  destroy.
+ *  Threads: any.  Blocks: never. */
+WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes);
+
+/** Fail the comm with E_ABORTED on this rank, and tell the others. Operations in flight end with that error; they must
+ *  still be finished. The first verdict stays: aborting a failed comm changes nothing.
+ *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
+WEFT_API weft_result weft_comm_abort(weft_comm *comm);
+
+/** Give the comm back; NULL is fine. Every work on it must have been finished; one that was not is reported and lost.
+ *  Peers are not waited for.  Threads: setup.  Blocks: local. */
+WEFT_API void weft_comm_destroy(weft_comm *comm);
+
+WEFT_END_DECLS
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  Memory that operations reach without a copy. Any memory may be used in operations; this is the fast kind. */
+#ifndef WEFT_MEMORY_H
+#define WEFT_MEMORY_H
+#include <weft/result.h>
+#include <weft/world.h>
+WEFT_BEGIN_DECLS
+
+/** Allocate @p bytes, zeroed, on a boundary of at least 256 bytes, its pages present in every process that shares it.
+ *  @param memory_out  given, release with weft_memory_free() before the world is closed.
+ *  Threads: any.  Blocks: local.  Errors: E_INVALID, E_NO_MEMORY (says how much was wanted and is left), E_SYSTEM. */
+WEFT_API WEFT_NODISCARD weft_result weft_memory_alloc(weft_world *world, size_t bytes, void **memory_out);
+/** Give @p memory back; NULL is fine. No operation may be using it. Threads: any. Blocks: local. */
+WEFT_API void weft_memory_free(weft_world *world, void *memory);
+
+WEFT_END_DECLS
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  P2p: batches of sends and receives between pairs of ranks.
+ *
+ *  Messages from one rank to another on one channel arrive in the order in which they were started; channels, peers and
+ *  collectives do not hold each other up, so nothing deadlocks because of the order inside a batch. How ranks group
+ *  their messages into batches does not matter. A batch may send to its own rank if it holds the receive as well.
+ *  A message whose size differs from that of its receive fails the comm with E_MISMATCH, naming both. */
+#ifndef WEFT_P2P_H
+#define WEFT_P2P_H
+#include <weft/comm.h>
+#include <weft/dtype.h>
+#include <weft/work.h>
+WEFT_BEGIN_DECLS
+
+typedef enum weft_p2p_kind { WEFT_SEND = 0, WEFT_RECV = 1 } weft_p2p_kind;
+
+/** One message of a batch. */
+typedef struct weft_p2p {
+    weft_p2p_kind kind;
+    int peer;         /**< Rank in the comm. */
+    uint32_t channel; /**< Less than the comm's p2p_channels. */
+    weft_dtype dtype;
+    void *buffer; /**< Borrowed until finish; read only for a send. */
+    size_t count; /**< Elements; 0 is a message too. */
+    uint64_t tag; /**< Compared, not matched: a message that meets a receive with another tag is E_MISMATCH. 0 = any. */
+} weft_p2p;
+
+#define WEFT_P2P_BATCH_MAX 64 /**< Most messages of one batch. */
+
+/** Start all @p count messages of @p batch as one work. Receives and sends go on together, whatever their order here.
+ *  @param batch  copied.   @param label  a name for traces and messages, from weft_trace_label(); 0 = none.
+ *  @param work_out  given, release with weft_work_finish().
+ *  Threads: one at a time for the comm.  Blocks: never.  Hot.
+ *  Errors: E_INVALID (also: a send to this rank without its receive), E_RANGE, E_UNSUPPORTED, E_BUSY, and the error
+ *  of a comm that has failed. */
+WEFT_API WEFT_NODISCARD weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label,
+                                                   weft_stream after, weft_work *work_out);
+/** Start and finish in one call. Threads: one at a time for the comm. Blocks: peers on the host stream, else never.
+ *  Hot.
+ *  Errors: those of weft_p2p_start() and weft_work_finish(). */
+WEFT_API WEFT_NODISCARD weft_result weft_p2p_run(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label,
+                                                 weft_stream stream);
+
+/** A batch of one send on channel 0. Contract as weft_p2p_start(). */
+WEFT_API WEFT_NODISCARD weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_dtype dtype,
+                                               int peer, weft_stream after, weft_work *work_out);
+/** A batch of one receive on channel 0. Contract as weft_p2p_start(). */
+WEFT_API WEFT_NODISCARD weft_result weft_irecv(weft_comm *comm, void *buffer, size_t count, weft_dtype dtype, int peer,
+                                               weft_stream after, weft_work *work_out);
+
+WEFT_END_DECLS
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  The trace: every operation and every marked span of computing, in a ring that costs next to nothing and is
+ *         always on. With a folder in the world's config (or WEFT_TRACE) the ring is the file DIR/trace.<rank>.weft,
+ *         mapped from the start, so that it can be read after the process was killed.
+ *
+ *  A file is a weft_trace_header (4096 bytes), then the label table (labels * 64 bytes, text, label 0 unused), then
+ *  the ring. Record k (from 0) lies in slot k % capacity; a slot's record is whole if its `sequence` is k + 1,
+ *  written last. */
+#ifndef WEFT_TRACE_H
+#define WEFT_TRACE_H
+#include <weft/result.h>
+#include <weft/world.h>
+WEFT_BEGIN_DECLS
+
+#define WEFT_TRACE_MAGIC       0x3130656361725457ull /**< "WTrace01" as little-endian bytes. */
+#define WEFT_TRACE_VERSION     1
+#define WEFT_TRACE_LABELS      1024 /**< Labels a world can hold. */
+#define WEFT_TRACE_LABEL_BYTES 64   /**< Of one label, its final 0 included. */
+
+typedef enum weft_trace_kind {
+    WEFT_TRACE_COLLECTIVE = 1,
+    WEFT_TRACE_P2P = 2,  /**< A whole batch. */
+    WEFT_TRACE_SPAN = 3, /**< Computing marked by weft_span_begin() and weft_span_end(). */
+    WEFT_TRACE_STEP = 4  /**< A step of training marked by weft_trace_step(). */
+} weft_trace_kind;
+
+/** One record. Times are ticks of the clock of the header; 0 = not known (yet). */
+typedef struct weft_trace_record {
+    uint64_t sequence; /**< Record number + 1, written last. */
+    uint8_t kind;      /**< weft_trace_kind. */
+    uint8_t operation; /**< Collective: weft_collective_kind. */
+    uint8_t dtype;
+    uint8_t reduction;
+    uint32_t label;        /**< Into the label table; 0 = none. */
+    uint32_t comm;         /**< Label of the comm's name. */
+    int32_t result;        /**< How it ended; WEFT_PENDING until it has. */
+    uint64_t number;       /**< Collective: its number on its comm, from 1. Span, step: what the caller gave. */
+    uint64_t bytes;        /**< Collective: bytes of the larger buffer. P2p: bytes of all messages. */
+    uint64_t ready;        /**< When the last input existed: the start call, or the end of the work it ran after. */
+    uint64_t start;        /**< When the backend took it up. Span, step: begin. */
+    uint64_t first;        /**< When its first byte moved. */
+    uint64_t last;         /**< When it was complete on this rank. Span, step: end. */
+    uint64_t last_arrival; /**< When the last rank arrived; 0 where the backend cannot see it. */
+    int32_t late_rank;     /**< World rank that arrived last; -1 = not known. */
+    uint32_t reserved;
+    uint64_t wait; /**< When the caller came to wait for it. */
+    uint64_t go;   /**< When the caller went on. */
+} weft_trace_record;
+
+typedef struct weft_trace_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    uint32_t record_bytes;
+    uint32_t capacity; /**< Records of the ring. */
+    uint32_t labels;   /**< Entries of the label table. */
+    uint32_t label_bytes;
+    int32_t rank;
+    int32_t size;           /**< Ranks of the world. */
+    uint64_t next;          /**< Records reserved so far. */
+    uint64_t tick0;         /**< A tick, ... */
+    uint64_t monotonic0_ns; /**< ... and CLOCK_MONOTONIC at the same moment. */
+    double ns_per_tick;
+    char host[64];
+    char clock[32]; /**< "CLOCK_MONOTONIC". */
+} weft_trace_header;
+
+/** Register @p text (cut at 63 bytes) as a label, or find it. 0 if the table is full.
+ *  Threads: any.  Blocks: local. */
+WEFT_API uint32_t weft_trace_label(weft_world *world, const char *text);
+/** The text of a label; "" for none. Borrowed: as long as the world. Threads: any. Blocks: never. */
+WEFT_API const char *weft_trace_label_text(const weft_world *world, uint32_t label);
+
+/** Ticks of the trace clock now. Threads: any. Blocks: never. Hot. */
+WEFT_API uint64_t weft_trace_now(const weft_world *world);
+/** Nanoseconds of @p ticks. Threads: any. Blocks: never. */
+WEFT_API double weft_trace_ns(const weft_world *world, uint64_t ticks);
+
+/** Begin a span of computing. Returns its record, for weft_span_end(). Threads: any. Blocks: never. Hot. */
+WEFT_API uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number);
+/** End a span. Threads: any. Blocks: never. Hot. */
+WEFT_API void weft_span_end(weft_world *world, uint64_t span);
+/** Mark a step of training that ran from tick @p begin until now. Threads: any. Blocks: never. Hot. */
+WEFT_API void weft_trace_step(weft_world *world, uint64_t step, uint64_t begin);
+
+/** How many records have been made. Threads: any. Blocks: never. */
+WEFT_API uint64_t weft_trace_count(const weft_world *world);
+/** Copy up to @p max records from number @p first on; those overwritten or unfinished are left out, those of
+ *  operations in flight are given as they stand. @return how many were copied; *next_out (may be NULL) is where to go
+ *  on.
+ *  Threads: any.  Blocks: never. */
+WEFT_API size_t weft_trace_read(const weft_world *world, uint64_t first, weft_trace_record *records, size_t max,
+                                uint64_t *next_out);
+
+WEFT_END_DECLS
+#endif
