@@ -8,7 +8,7 @@
 /* Bytes of the two buffers on this rank. */
 typedef struct extents {
     size_t send, recv;
-    bool reads, writes; /* whether this rank's are used */
+    bool reads, writes;        /* whether this rank's are used */
     const void *in_place_send; /* where send is if the operation is in place; NULL = no such way */
 } extents;
 
@@ -50,7 +50,8 @@ static weft_result check_numbers(const weft_comm *comm, const weft_collective *c
 {
     const char *name = comm->name;
     if (c->size < sizeof c->size)
-        return weft__fail(WEFT_E_INVALID, "comm %s: weft_collective.size is %zu: use WEFT_COLLECTIVE_INIT", name, c->size);
+        return weft__fail(WEFT_E_INVALID, "comm %s: weft_collective.size is %zu: use WEFT_COLLECTIVE_INIT", name,
+                          c->size);
     if ((unsigned)c->kind >= WEFT_COLLECTIVE_KINDS)
         return weft__fail(WEFT_E_INVALID, "comm %s: there is no collective %d", name, (int)c->kind);
     const char *what = weft_collective_string(c->kind);
@@ -151,8 +152,8 @@ weft_result weft_all_gather_start(weft_comm *comm, const void *send, void *recv,
     return weft_collective_start(comm, &c, after, work_out);
 }
 
-weft_result weft_broadcast_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype, int root,
-                                 weft_stream after, weft_work *work_out)
+weft_result weft_broadcast_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                 int root, weft_stream after, weft_work *work_out)
 {
     weft_collective c = fill(WEFT_BROADCAST, send, recv, count, dtype, WEFT_SUM, root);
     return weft_collective_start(comm, &c, after, work_out);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <weft/version.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -180,14 +181,14 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     if (!comm->card)
         return weft__fail(WEFT_E_BUSY, "comm %s: a rank can have %d comms", comm->name, WEFT__CARDS);
     weft__card_terms *terms = &comm->card->terms;
-    *terms = (weft__card_terms){
-        .weft_version = WEFT_VERSION_NUMBER,
-        .count = comm->size,
-        .ranks_hash = weft__hash(WEFT__HASH_START, comm->ranks, (size_t)comm->size * sizeof *comm->ranks),
-        .works = comm->config.works,
-        .p2p_channels = comm->config.p2p_channels,
-        .timeout_ms = comm->config.timeout_ms,
-        .flags = comm->config.flags};
+    *terms = (weft__card_terms){.weft_version = WEFT_VERSION_NUMBER,
+                                .count = comm->size,
+                                .ranks_hash =
+                                    weft__hash(WEFT__HASH_START, comm->ranks, (size_t)comm->size * sizeof *comm->ranks),
+                                .works = comm->config.works,
+                                .p2p_channels = comm->config.p2p_channels,
+                                .timeout_ms = comm->config.timeout_ms,
+                                .flags = comm->config.flags};
     weft__name_ranks(comm->ranks, comm->size, terms->ranks, sizeof terms->ranks);
     snprintf(terms->backend, sizeof terms->backend, "%s", comm->backend->name);
     memcpy(comm->card->backend_card, backend_card, WEFT_BACKEND_CARD_BYTES);
@@ -195,7 +196,8 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     return WEFT_OK;
 }
 
-static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks, int count, const weft_comm_config *config)
+static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks, int count,
+                             const weft_comm_config *config)
 {
     weft_world *world = comm->world;
     WEFT_TRY(check_members(world, name, ranks, count, &comm->rank));
@@ -255,14 +257,16 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
         const char *what;
         uint32_t theirs, mine;
     } numbers[] = {
-        {"version", theirs->weft_version, mine->weft_version}, {"works", theirs->works, mine->works},
-        {"p2p_channels", theirs->p2p_channels, mine->p2p_channels}, {"timeout_ms", theirs->timeout_ms, mine->timeout_ms},
+        {"version", theirs->weft_version, mine->weft_version},
+        {"works", theirs->works, mine->works},
+        {"p2p_channels", theirs->p2p_channels, mine->p2p_channels},
+        {"timeout_ms", theirs->timeout_ms, mine->timeout_ms},
         {"flags", theirs->flags, mine->flags},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].theirs != numbers[i].mine)
-            return weft__fail(WEFT_E_MISMATCH, "comm %s: rank %d has %s %u, rank %d %u", name, their_rank, numbers[i].what,
-                              numbers[i].theirs, self, numbers[i].mine);
+            return weft__fail(WEFT_E_MISMATCH, "comm %s: rank %d has %s %u, rank %d %u", name, their_rank,
+                              numbers[i].what, numbers[i].theirs, self, numbers[i].mine);
     return WEFT_OK;
 }
 

@@ -8,7 +8,7 @@ struct weft_comm {
     weft_world *world;
     char name[WEFT_COMM_NAME_MAX + 1];
     int rank, size;
-    int *ranks; /* world ranks of the members */
+    int *ranks;              /* world ranks of the members */
     weft_comm_config config; /* complete */
     uint64_t timeout_ns;
     uint32_t label; /* of the name, in the trace */
@@ -28,7 +28,7 @@ struct weft_comm {
     weft__work *held, **held_end; /* new works that wait for another, or for room in the backend */
     bool on_held_list;
     weft_comm *next_held;
-    bool aborted; /* the backend has been told */
+    bool aborted;      /* the backend has been told */
     uint64_t named_ns; /* the late were named in the log */
 
     /* Failure: the first verdict. The text is written before the code. */

@@ -11,7 +11,8 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
 {
     const char *name = comm->name, *what = m->kind == WEFT_SEND ? "send to" : "receive from";
     if (m->kind != WEFT_SEND && m->kind != WEFT_RECV)
-        return weft__fail(WEFT_E_INVALID, "comm %s: a message that is neither send nor receive (%d)", name, (int)m->kind);
+        return weft__fail(WEFT_E_INVALID, "comm %s: a message that is neither send nor receive (%d)", name,
+                          (int)m->kind);
     if ((unsigned)m->peer >= (unsigned)comm->size)
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d of %d", name, what, m->peer, comm->size);
     if (m->channel >= comm->config.p2p_channels)
@@ -62,9 +63,10 @@ static weft_result check_own(const weft_comm *comm, const weft_p2p *batch, size_
                               comm->rank, sent, wanted);
     }
     if (sends != receives)
-        return weft__fail(WEFT_E_INVALID,
-                          "comm %s: rank %d sends itself a message without its receive in the same batch, or the reverse",
-                          comm->name, comm->rank);
+        return weft__fail(
+            WEFT_E_INVALID,
+            "comm %s: rank %d sends itself a message without its receive in the same batch, or the reverse", comm->name,
+            comm->rank);
     return WEFT_OK;
 }
 
@@ -111,7 +113,8 @@ weft_result weft_p2p_run(weft_comm *comm, const weft_p2p *batch, size_t count, u
 weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_dtype dtype, int peer, weft_stream after,
                        weft_work *work_out)
 {
-    weft_p2p message = {.kind = WEFT_SEND, .peer = peer, .dtype = dtype, .buffer = (void *)(uintptr_t)buffer, .count = count};
+    weft_p2p message = {
+        .kind = WEFT_SEND, .peer = peer, .dtype = dtype, .buffer = (void *)(uintptr_t)buffer, .count = count};
     return weft_p2p_start(comm, &message, 1, 0, after, work_out);
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,13 +22,13 @@
 #include "start.h"
 #include "watchdog.h"
 
-#define SPIN_NS        50000   /* before sleeping, with a core a rank: about twice what a wake costs */
-#define YIELDS         100     /* before sleeping, with more ranks than cores */
-#define SLICE_NS       20000   /* longest time between two looks at who wants the seat */
-#define SLEEP_MS       1000    /* longest sleep: deadlines are looked at in between */
-#define OUTSIDE_NS     20000   /* spinning for the seat before sleeping on a work */
-#define SUSPECT_MS     50      /* a ring may be this late before its wake counts as lost */
-#define LOOK_EVERY_NS  50000000ull
+#define SPIN_NS       50000 /* before sleeping, with a core a rank: about twice what a wake costs */
+#define YIELDS        100   /* before sleeping, with more ranks than cores */
+#define SLICE_NS      20000 /* longest time between two looks at who wants the seat */
+#define SLEEP_MS      1000  /* longest sleep: deadlines are looked at in between */
+#define OUTSIDE_NS    20000 /* spinning for the seat before sleeping on a work */
+#define SUSPECT_MS    50    /* a ring may be this late before its wake counts as lost */
+#define LOOK_EVERY_NS 50000000ull
 
 #define ENGINE_BELL 0
 #define RANK_EVENT  1 /* + rank */
@@ -419,7 +420,8 @@ static void *engine_main(void *argument)
 static weft_result watch_fd(int epoll_fd, int fd, uint64_t data)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = data};
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? WEFT_OK : weft__fail_errno("cannot watch a descriptor");
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? WEFT_OK
+                                                               : weft__fail_errno("cannot watch a descriptor");
 }
 
 static weft_result start_engine(weft_world *world)

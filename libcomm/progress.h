@@ -13,18 +13,18 @@
 typedef struct weft__work weft__work;
 
 typedef struct weft__progress {
-    _Alignas(WEFT__LINE) _Atomic uint32_t seat; /* 1 = taken */
-    _Atomic uint32_t wanted;                    /* callers that spin for it */
-    _Atomic uint32_t visitors;                  /* setup calls that need it: whoever waits in it makes room */
-    _Atomic uint32_t sleepers;                  /* callers that sleep on a work */
+    _Alignas(WEFT__LINE) _Atomic uint32_t seat;       /* 1 = taken */
+    _Atomic uint32_t wanted;                          /* callers that spin for it */
+    _Atomic uint32_t visitors;                        /* setup calls that need it: whoever waits in it makes room */
+    _Atomic uint32_t sleepers;                        /* callers that sleep on a work */
     _Alignas(WEFT__LINE) _Atomic(weft__work *) fresh; /* new works, last first */
-    _Atomic uint32_t verdicts;                  /* comms have failed since the seat looked */
+    _Atomic uint32_t verdicts;                        /* comms have failed since the seat looked */
 
     /* The seat's. */
     _Alignas(WEFT__LINE) uint64_t in_flight; /* works that the seat has taken up and that have not ended */
-    weft_comm *held;     /* comms with held works */
-    uint64_t watched_ns; /* when deadlines were looked at */
-    int bell_fd;         /* the caller's eventfd */
+    weft_comm *held;                         /* comms with held works */
+    uint64_t watched_ns;                     /* when deadlines were looked at */
+    int bell_fd;                             /* the caller's eventfd */
 
     /* How to wait. */
     bool crowded;        /* more ranks than cores */

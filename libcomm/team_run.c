@@ -69,8 +69,9 @@ weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_
     }
     for (int r = 0; r < started; r++)
         pthread_join(threads[r].thread, NULL);
-    weft_result result = failed ? weft__fail(WEFT_E_SYSTEM, "cannot start a thread for rank %d: %s", started, strerror(failed))
-                                : first_error(threads, ranks);
+    weft_result result =
+        failed ? weft__fail(WEFT_E_SYSTEM, "cannot start a thread for rank %d: %s", started, strerror(failed))
+               : first_error(threads, ranks);
     free(threads);
     weft_team_destroy(team);
     return result;

@@ -18,9 +18,9 @@
 #include "base/error.h"
 #include "comm.h"
 
-#define HEADER_BYTES  4096
-#define WORDS         (sizeof(weft_trace_record) / sizeof(uint64_t))
-#define RECORDS       8192
+#define HEADER_BYTES 4096
+#define WORDS        (sizeof(weft_trace_record) / sizeof(uint64_t))
+#define RECORDS      8192
 
 struct weft__trace {
     weft_trace_header *header;
@@ -69,8 +69,8 @@ weft_result weft__trace_open(const char *folder, int rank, int size, const char 
     weft__trace *trace = weft__alloc(sizeof *trace);
     if (!trace)
         return WEFT_E_NO_MEMORY;
-    trace->bytes = HEADER_BYTES + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES +
-                   (size_t)records * sizeof(weft_trace_record);
+    trace->bytes =
+        HEADER_BYTES + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES + (size_t)records * sizeof(weft_trace_record);
     void *memory;
     weft_result result = map_trace(folder, rank, trace->bytes, &memory);
     if (result != WEFT_OK) {
@@ -154,7 +154,8 @@ static uint64_t bytes_of(const weft__work *work)
             bytes += op->messages[i].count * weft_dtype_bytes(op->messages[i].dtype);
         return bytes;
     }
-    bool gathers = op->what.kind == WEFT_REDUCE_SCATTER || op->what.kind == WEFT_ALL_GATHER || op->what.kind == WEFT_ALL_TO_ALL;
+    bool gathers =
+        op->what.kind == WEFT_REDUCE_SCATTER || op->what.kind == WEFT_ALL_GATHER || op->what.kind == WEFT_ALL_TO_ALL;
     return op->what.count * weft_dtype_bytes(op->what.dtype) * (gathers ? (uint64_t)work->comm->size : 1);
 }
 

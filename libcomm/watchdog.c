@@ -8,8 +8,9 @@
 #include "base/log.h"
 #include "comm.h"
 
-#define LOOK_EVERY_NS 50000000ull
-#define NAME_AFTER_NS 30000000000ull
+#define FAILED_SLEEP_MS 5 /* a failed comm gives its works back after a while, and nobody rings */
+#define LOOK_EVERY_NS   50000000ull
+#define NAME_AFTER_NS   30000000000ull
 
 static uint64_t age_ns(const weft__work *work)
 {
@@ -18,6 +19,8 @@ static uint64_t age_ns(const weft__work *work)
 
 int weft__watchdog_sleep_ms(const weft__work *work, int most_ms)
 {
+    if (atomic_load(&work->comm->verdict) != WEFT_OK)
+        return FAILED_SLEEP_MS;
     uint64_t age = age_ns(work), limit = work->comm->timeout_ns;
     uint64_t left_ms = age < limit ? (limit - age) / 1000000 + 1 : 1;
     return left_ms < (uint64_t)most_ms ? (int)left_ms : most_ms;
@@ -31,8 +34,9 @@ static void describe(const weft__work *work, char *text, size_t bytes)
     char number[24] = "";
     if (!work->op.is_p2p)
         snprintf(number, sizeof number, " %llu", (unsigned long long)work->op.number);
-    snprintf(text, bytes, "%s%s%s%s%s on comm %s", work->op.is_p2p ? "p2p batch" : weft_collective_string(work->op.what.kind),
-             number, *label ? " (" : "", label, *label ? ")" : "", comm->name);
+    snprintf(text, bytes, "%s%s%s%s%s on comm %s",
+             work->op.is_p2p ? "p2p batch" : weft_collective_string(work->op.what.kind), number, *label ? " (" : "",
+             label, *label ? ")" : "", comm->name);
 }
 
 static void explain(const weft__work *work, char *text, size_t bytes)

@@ -2,6 +2,7 @@
 /* What is in flight: test, order, finish. */
 #include "work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -28,7 +29,8 @@ static weft_result map_slots(weft__work_slots *slots)
     return WEFT_OK;
 }
 
-weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t memory_bytes, weft__work_slots **slots_out)
+weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t memory_bytes,
+                                 weft__work_slots **slots_out)
 {
     count = (uint32_t)weft__round_up(count, 64);
     size_t stride = weft__round_up(sizeof(weft__work) + memory_bytes, WEFT__LINE);

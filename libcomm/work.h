@@ -20,7 +20,7 @@ typedef struct weft__work {
     uint32_t index;                              /* in the comm's slots */
     uint64_t generation;
     weft_comm *comm;
-    struct weft__work *next; /* in the queue of new works, then in the comm's held works */
+    struct weft__work *next;  /* in the queue of new works, then in the comm's held works */
     struct weft__work *after; /* runs after this one, which it holds */
     uint64_t record;          /* of the trace */
     uint64_t ready, start;    /* ticks */
@@ -34,8 +34,8 @@ typedef struct weft__work {
 typedef struct weft__work_slots {
     unsigned char *pages;
     size_t stride, bytes;
-    uint32_t count; /* a multiple of 64 */
-    _Atomic uint64_t *free; /* bit set = free */
+    uint32_t count;                /* a multiple of 64 */
+    _Atomic uint64_t *free;        /* bit set = free */
     struct weft__work_slots *next; /* in the pool */
     bool in_use;
 } weft__work_slots;
@@ -45,7 +45,8 @@ typedef struct weft__work_pool {
     weft__work_slots *first;
 } weft__work_pool;
 
-weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t memory_bytes, weft__work_slots **slots_out);
+weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t memory_bytes,
+                                 weft__work_slots **slots_out);
 void weft__work_pool_give(weft__work_slots *slots);
 void weft__work_pool_close(weft__work_pool *pool);
 

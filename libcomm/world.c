@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -61,7 +62,7 @@ static weft_result complete_config(const weft_world_config *given, const weft__e
     *config = g;
     config->size = sizeof *config;
     config->timeout_ms = g.timeout_ms ? g.timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
-    config->rendezvous_timeout_ms = g.rendezvous_timeout_ms     ? g.rendezvous_timeout_ms
+    config->rendezvous_timeout_ms = g.rendezvous_timeout_ms      ? g.rendezvous_timeout_ms
                                     : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
                                                                  : RENDEZVOUS_TIMEOUT_MS;
     config->rendezvous = config->host_id = config->backend = config->trace = NULL;
@@ -72,28 +73,20 @@ static weft_result complete_config(const weft_world_config *given, const weft__e
 }
 
 /* This rank's number and where it meets the others. */
-static weft_result who_am_i(weft_world *world, const weft__env *env, weft__launch *launch)
+static weft_result who_am_i(weft_world *world, const weft_world_config *given, const weft__env *env,
+                            weft__launch *launch)
 {
     const weft_world_config *config = &world->config;
-    *launch = (weft__launch){.rank = 0, .size = 1};
     if (config->team) {
-        launch->size = weft__team_size(config->team);
+        *launch = (weft__launch){.size = weft__team_size(config->team), .source = "the team"};
         launch->rank = config->ranks > 0 ? config->rank : weft__team_next_rank(config->team);
         if (config->ranks > 0 && config->ranks != launch->size)
             return weft__fail(WEFT_E_INVALID, "a world of %d ranks in a team of %d", config->ranks, launch->size);
-    } else if (config->ranks > 0) {
-        launch->size = config->ranks;
-        launch->rank = config->rank;
+        if (launch->rank < 0 || launch->rank >= launch->size)
+            return weft__fail(WEFT_E_RANGE, "rank %d of a team of %d", launch->rank, launch->size);
     } else {
-        WEFT_TRY(weft__launch_find(env, launch));
+        WEFT_TRY(weft__launch_find(given, env, environ, launch));
     }
-    if (launch->rank < 0 || launch->rank >= launch->size)
-        return weft__fail(WEFT_E_RANGE, "rank %d of %d", launch->rank, launch->size);
-    if (config->rendezvous)
-        snprintf(launch->rendezvous, sizeof launch->rendezvous, "%s", config->rendezvous);
-    if (launch->size > 1 && !config->team && !launch->rendezvous[0])
-        return weft__fail(WEFT_E_INVALID, "rank %d of %d has no rendezvous: set it in the config or WEFT_RENDEZVOUS",
-                          launch->rank, launch->size);
     world->rank = launch->rank;
     world->size = launch->size;
     return WEFT_OK;
@@ -118,14 +111,16 @@ static weft_result check_one_machine(const weft_world *world)
 {
     for (int r = 1; r < world->size; r++)
         if (strcmp(world->identities[r].machine, world->identities[0].machine) != 0)
-            return weft__fail(WEFT_E_UNSUPPORTED, "rank 0 runs on %s and rank %d on %s: ranks of one world share a machine",
+            return weft__fail(WEFT_E_UNSUPPORTED,
+                              "rank 0 runs on %s and rank %d on %s: ranks of one world share a machine",
                               world->identities[0].host_name, r, world->identities[r].host_name);
     return WEFT_OK;
 }
 
 static weft_result make_own_segment(weft_world *world)
 {
-    world->own = world->config.team ? weft__team_segment(world->config.team, world->rank) : weft__alloc(sizeof *world->own);
+    world->own =
+        world->config.team ? weft__team_segment(world->config.team, world->rank) : weft__alloc(sizeof *world->own);
     if (!world->own)
         return WEFT_E_NO_MEMORY;
     WEFT_TRY(weft__segment_create(world->rank, (size_t)world->config.heap_bytes, world->own));
@@ -192,7 +187,7 @@ static weft_result open_parts(weft_world *world, const weft_world_config *config
     WEFT_TRY(make_guard(world));
     WEFT_TRY(weft__env_read(&env));
     WEFT_TRY(complete_config(config, &env, &world->config));
-    WEFT_TRY(who_am_i(world, &env, &launch));
+    WEFT_TRY(who_am_i(world, config, &env, &launch));
     if (world->size > 1)
         weft__log_rank(world->rank);
     world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);
@@ -202,8 +197,8 @@ static weft_result open_parts(weft_world *world, const weft_world_config *config
     weft__identity *own = &world->identities[world->rank];
     WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, own));
     WEFT_TRY(meet(world, &launch));
-    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name, world->config.trace_records,
-                              &world->trace));
+    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
+                              world->config.trace_records, &world->trace));
     WEFT_TRY(weft__backends_open(world));
     return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
 }
@@ -222,7 +217,7 @@ weft_result weft_world_open(const weft_world_config *config, weft_world **world_
         return result;
     }
     weft__log(WEFT_LOG_INFO, "world of %d ranks, %s", world->size,
-              world->config.team  ? "threads of one process"
+              world->config.team ? "threads of one process"
               : world->size == 1 ? "one process"
                                  : "processes of one host");
     *world_out = world;

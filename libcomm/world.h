@@ -27,7 +27,7 @@ typedef struct weft__name_use {
 struct weft_world {
     const uint64_t *guard; /* reads WEFT__GUARD here, 0 in a child of fork() */
     int rank, size;
-    weft_world_config config; /* complete; its strings are copies */
+    weft_world_config config;   /* complete; its strings are copies */
     weft__identity *identities; /* of every rank */
     int *host_of;               /* of every rank */
     weft_team *team;
@@ -44,10 +44,10 @@ struct weft_world {
     weft__backend_instance backends[WEFT__BACKENDS];
     weft__work_pool works;
 
-    weft_comm *comms; /* list, changed by setup calls with the lock held */
+    weft_comm *comms;     /* list, changed by setup calls with the lock held */
     weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
     weft__name_use *names;
-    pthread_mutex_t lock;       /* comms and names: cold */
+    pthread_mutex_t lock; /* comms and names: cold */
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */
     char first_error_text[256];

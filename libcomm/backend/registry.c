@@ -24,22 +24,6 @@ static void no_explain(void *comm, const weft_op *op, char *text, size_t text_by
         text[0] = 0;
 }
 
-static void no_rank_lost(void *state, int world_rank)
-{
-    (void)state, (void)world_rank;
-}
-
-static weft_result no_memory_alloc(void *state, size_t bytes, void **memory_out)
-{
-    (void)state, (void)bytes, (void)memory_out;
-    return WEFT_E_UNSUPPORTED;
-}
-
-static void no_memory_free(void *state, void *memory)
-{
-    (void)state, (void)memory;
-}
-
 /* The table as this version knows it, with a stub in every gap that a backend may leave. */
 static weft_result fill_table(const weft_backend *given, weft_backend *table)
 {
@@ -52,12 +36,6 @@ static weft_result fill_table(const weft_backend *given, weft_backend *table)
         table->query = no_query;
     if (!table->explain)
         table->explain = no_explain;
-    if (!table->rank_lost)
-        table->rank_lost = no_rank_lost;
-    if (!table->memory_alloc || !table->memory_free) {
-        table->memory_alloc = no_memory_alloc;
-        table->memory_free = no_memory_free;
-    }
     return WEFT_OK;
 }
 
@@ -99,8 +77,11 @@ static bool can_serve(const weft__backend_instance *b, const weft_backend_questi
 weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t comm_flags, const int *ranks, int count,
                                   weft__backend_instance **instance_out, weft_backend_facts *facts_out)
 {
-    weft_backend_question question = {
-        .size = sizeof question, .world = world, .ranks = ranks, .count = count, .same_memory = world->segments != NULL};
+    weft_backend_question question = {.size = sizeof question,
+                                      .world = world,
+                                      .ranks = ranks,
+                                      .count = count,
+                                      .same_memory = world->segments != NULL};
     weft__backend_instance *best = NULL;
     bool known_name = !name || !*name;
     for (int i = 0; i < WEFT__BACKENDS; i++) {

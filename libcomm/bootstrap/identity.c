@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <weft/version.h>
 
 #include "base/error.h"
 
@@ -64,9 +65,9 @@ weft_result weft__identity_compare(const weft__identity *all, int size)
     for (int r = 0; r < size; r++) {
         const weft__identity *a = &all[0], *b = &all[r];
         if (b->weft_version != a->weft_version)
-            return weft__fail(WEFT_E_MISMATCH, "rank %d runs weft %u.%u.%u, rank 0 %u.%u.%u", r, b->weft_version / 10000,
-                              b->weft_version / 100 % 100, b->weft_version % 100, a->weft_version / 10000,
-                              a->weft_version / 100 % 100, a->weft_version % 100);
+            return weft__fail(WEFT_E_MISMATCH, "rank %d runs weft %u.%u.%u, rank 0 %u.%u.%u", r,
+                              b->weft_version / 10000, b->weft_version / 100 % 100, b->weft_version % 100,
+                              a->weft_version / 10000, a->weft_version / 100 % 100, a->weft_version % 100);
         if (b->size != a->size)
             return weft__fail(WEFT_E_MISMATCH, "rank %d was told of %d ranks, rank 0 of %d", r, b->size, a->size);
         if (b->timeout_ms != a->timeout_ms)

@@ -28,7 +28,7 @@ struct weft__meeting {
     uint64_t deadline_ns;
 };
 
-/* Meet over @p address ("unix:///path" or "unix://@name"): rank 0 listens there. @p key keeps strangers out. */
+/* Meet at @p address ("/path" or "@name"): rank 0 listens there. @p key keeps strangers out. */
 weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, uint32_t timeout_ms,
                                   weft__meeting **meeting_out);
 /* Meet the other threads of @p team. */

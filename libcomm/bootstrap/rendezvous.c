@@ -16,12 +16,12 @@
 #include "bootstrap/meeting.h"
 #include "bootstrap/socket.h"
 
-#define HELLO_MAGIC    0x6f6c6c6568746677ull
-#define PROTOCOL       1
-#define STRANGERS      64                    /* connections that have not said hello, besides the ranks */
-#define NAME_EVERY_NS  5000000000ull         /* the missing are named this often */
-#define VERDICT_WAIT   2000000000ull         /* for the verdict of rank 0, past the deadline */
-#define SEGMENT_FDS    4
+#define HELLO_MAGIC   0x6f6c6c6568746677ull
+#define PROTOCOL      1
+#define STRANGERS     64            /* connections that have not said hello, besides the ranks */
+#define NAME_EVERY_NS 5000000000ull /* the missing are named this often */
+#define VERDICT_WAIT  2000000000ull /* for the verdict of rank 0, past the deadline */
+#define SEGMENT_FDS   4
 
 typedef struct hello {
     uint64_t magic, key;
@@ -39,8 +39,8 @@ typedef struct rendezvous {
     char address[128];
     uint64_t key;
     int listener;
-    int *links;               /* rank 0: of every other rank; else links[0] = rank 0; -1 = none */
-    weft__segment *segments;  /* of the other ranks, mapped; handed over by share() */
+    int *links;              /* rank 0: of every other rank; else links[0] = rank 0; -1 = none */
+    weft__segment *segments; /* of the other ranks, mapped; handed over by share() */
 } rendezvous;
 
 /* ------------------------------------------------------------------------------------------- verdicts */
@@ -266,11 +266,13 @@ static weft_result exchange_as_root(rendezvous *z, const void *mine, size_t byte
     weft_result result = WEFT_OK;
     memcpy(all, mine, bytes);
     for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
-        result = hear_rank(z, r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
+        result =
+            hear_rank(z, r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
     verdict v = verdict_of(result);
     send_verdict(z, &v);
     for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
-        result = hear_rank(z, r, weft__socket_send(z->links[r], all, bytes * (size_t)z->meeting.size, z->meeting.deadline_ns));
+        result = hear_rank(
+            z, r, weft__socket_send(z->links[r], all, bytes * (size_t)z->meeting.size, z->meeting.deadline_ns));
     return result;
 }
 
@@ -377,8 +379,8 @@ static void end(weft__meeting *meeting)
             close(z->links[r]);
     if (z->listener >= 0) {
         close(z->listener);
-        if (strncmp(z->address, "unix:///", 8) == 0)
-            unlink(z->address + 7);
+        if (z->address[0] == '/')
+            unlink(z->address);
     }
     for (int r = 0; z->segments && r < meeting->size; r++)
         if (r != meeting->rank)

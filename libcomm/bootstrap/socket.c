@@ -16,17 +16,12 @@
 
 static weft_result parse(const char *address, struct sockaddr_un *where, socklen_t *length)
 {
-    static const char scheme[] = "unix://";
     *where = (struct sockaddr_un){.sun_family = AF_UNIX};
-    const char *name = address + sizeof scheme - 1;
-    bool abstract = strncmp(address, scheme, sizeof scheme - 1) == 0 && name[0] == '@';
-    if (strncmp(address, scheme, sizeof scheme - 1) != 0 || (!abstract && name[0] != '/') || strlen(name) < 2)
-        return weft__fail(WEFT_E_UNSUPPORTED, "rendezvous '%s' is neither unix:///path nor unix://@name", address);
-    size_t bytes = strlen(name);
-    if (bytes >= sizeof where->sun_path)
-        return weft__fail(WEFT_E_INVALID, "rendezvous '%s' is longer than a socket name may be (%zu)", address,
-                          sizeof where->sun_path - 1);
-    memcpy(where->sun_path, name, bytes);
+    size_t bytes = strlen(address);
+    bool abstract = address[0] == '@';
+    if (bytes < 2 || bytes >= sizeof where->sun_path || (!abstract && address[0] != '/'))
+        return weft__fail(WEFT_E_INVALID, "'%s' is no name of a socket", address);
+    memcpy(where->sun_path, address, bytes);
     if (abstract)
         where->sun_path[0] = 0;
     *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes + (abstract ? 0 : 1));
@@ -41,7 +36,7 @@ static int new_socket(void)
 weft_result weft__socket_listen(const char *address, int *fd_out)
 {
     struct sockaddr_un where;
-    socklen_t length;
+    socklen_t length = 0;
     WEFT_TRY(parse(address, &where, &length));
     int fd = new_socket();
     if (fd < 0)
@@ -70,7 +65,7 @@ weft_result weft__socket_listen(const char *address, int *fd_out)
 int weft__socket_connect(const char *address)
 {
     struct sockaddr_un where;
-    socklen_t length;
+    socklen_t length = 0;
     if (parse(address, &where, &length) != WEFT_OK)
         return -1;
     int fd = new_socket();

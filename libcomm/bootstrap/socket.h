@@ -10,7 +10,8 @@
 /* How a transfer ended. */
 typedef enum weft__io { WEFT__IO_DONE, WEFT__IO_CLOSED, WEFT__IO_LATE, WEFT__IO_FAILED /* errno */ } weft__io;
 
-/* "unix:///path" or "unix://@name" as a listening socket. E_BUSY-like causes come as E_SYSTEM with the address. */
+/* Addresses are "/path" or "@name" (abstract). */
+/* A listening socket; E_SYSTEM if the address is taken. */
 weft_result weft__socket_listen(const char *address, int *fd_out);
 /* Connected, or -1 with errno: nobody listens (yet). */
 int weft__socket_connect(const char *address);

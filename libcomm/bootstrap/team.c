@@ -109,7 +109,8 @@ static weft_result name_missing(weft_team *team)
     for (int r = 0; r < team->ranks && used < sizeof text - 16; r++)
         if (!team->here[r])
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", used ? ", " : "", r);
-    return fail_round(team, weft__fail(WEFT_E_TIMEOUT, "%d of %d ranks came; missing: %s", team->came, team->ranks, text));
+    return fail_round(team,
+                      weft__fail(WEFT_E_TIMEOUT, "%d of %d ranks came; missing: %s", team->came, team->ranks, text));
 }
 
 /* Put in this rank's part; the first of a round makes the table. */
@@ -135,7 +136,8 @@ static weft_result put_in(weft_team *team, int rank, const void *mine, size_t by
 
 static weft_result wait_for_round(weft_team *team, uint64_t round, uint64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                             .tv_nsec = (long)(deadline_ns % 1000000000u)};
     while (team->round == round && !team->failed)
         if (pthread_cond_timedwait(&team->round_over, &team->lock, &until) == ETIMEDOUT && team->round == round)
             return name_missing(team);

@@ -13,7 +13,7 @@
 /* What must be equal on all members of a comm. */
 typedef struct weft__card_terms {
     uint32_t weft_version;
-    int32_t count;        /* of members */
+    int32_t count; /* of members */
     uint64_t ranks_hash;
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
     char backend[16];

@@ -9,7 +9,7 @@
 typedef struct weft__heap_block {
     size_t offset, bytes; /* in the segment */
     bool used;
-    bool clean; /* still zero, as the file gave it */
+    bool clean;                    /* still zero, as the file gave it */
     struct weft__heap_block *next; /* by offset; neighbours that are both free are one */
 } weft__heap_block;
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -160,8 +161,8 @@ weft_result weft__segment_grow(weft__segment *segment, size_t bytes)
         failed = fallocate(segment->fds.memory, 0, (off_t)old, (off_t)(wanted - old));
     } while (failed && errno == EINTR);
     if (failed)
-        return weft__fail(WEFT_E_NO_MEMORY, "no shared memory for %zu more bytes (%zu are in use): %s", wanted - old, old,
-                          strerror(errno));
+        return weft__fail(WEFT_E_NO_MEMORY, "no shared memory for %zu more bytes (%zu are in use): %s", wanted - old,
+                          old, strerror(errno));
     populate(segment->base + old, wanted - old);
     segment->populated_bytes = wanted;
     atomic_store(&segment->header->bytes, wanted);

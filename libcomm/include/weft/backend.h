@@ -36,8 +36,8 @@ typedef struct weft_op {
     const weft_p2p *messages; /**< Borrowed until done; those of a rank to itself are carried out already: skip them. */
     uint32_t message_count;
     uint32_t label;
-    uint64_t number;   /**< Collective: its number on the comm, from 1. */
-    void *memory;      /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared. */
+    uint64_t number; /**< Collective: its number on the comm, from 1. */
+    void *memory;    /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared. */
     struct weft_op *next; /**< For the backend's queue. */
 
     /* Filled by the backend, in ticks of weft_trace_now(); 0 = not known. */
@@ -107,11 +107,6 @@ typedef struct weft_backend {
     unsigned (*progress)(void *state, uint64_t until);
     /** Say what @p op waits for: names ranks, and what they were last seen doing. */
     void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
-    /** A rank has ended: nothing will come from it. */
-    void (*rank_lost)(void *state, int world_rank);
-    /** Memory that operations reach without a copy. */
-    weft_result (*memory_alloc)(void *state, size_t bytes, void **memory_out);
-    void (*memory_free)(void *state, void *memory);
 } weft_backend;
 
 /** Give @p op back: it ended with @p result. Threads: the caller of the backend. Blocks: never. Hot. */
