@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <weft/collective.h>
 #include <weft/comm.h>
+#include <weft/log.h>
 #include <weft/memory.h>
 #include <weft/p2p.h>
 #include <weft/trace.h>
