@@ -391,7 +391,8 @@ static bool bury(weft_comm *comm, bool force)
 {
     if (comm->backend_comm && comm->backend->comm_destroy(comm->backend_comm, force) == WEFT_PENDING)
         return false;
-    weft__board_remove(comm->card);
+    if (!force) /* else a member that is late must still find out that this rank was here */
+        weft__board_remove(comm->card);
     pthread_mutex_destroy(&comm->verdict_lock);
     free(comm->ranks);
     free(comm);

@@ -301,6 +301,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
         if (patient && p->has_engine) {
             sleep_in_seat(world, work);
             weft__watchdog_look(world);
+            idle_rounds = 0;
         } else if (p->crowded) {
             sched_yield();
         } else {

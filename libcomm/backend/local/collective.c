@@ -113,10 +113,10 @@ static unsigned move(weft__local_comm *lc, weft_op *op, uint64_t until, bool *do
 }
 
 /* Members whose memory was read where it lies: nobody may have failed and given it away meanwhile. */
-static bool all_still_good(weft__local_comm *lc)
+static bool all_still_good(weft__local_comm *lc, const weft_op *op)
 {
     for (int i = 0; i < lc->count; i++)
-        if (i != lc->rank && !weft__local_still_good(lc, i))
+        if (i != lc->rank && !weft__local_still_good(lc, i, op->number))
             return false;
     return true;
 }
@@ -158,14 +158,14 @@ static unsigned advance(weft__local_comm *lc, weft_op *op, uint64_t until)
         return WEFT_PROGRESS_MOVED;
     case WEFT__MOVE:
         answer = move(lc, op, until, &done);
-        if (done && all_still_good(lc)) {
+        if (done && all_still_good(lc, op)) {
             lc->phase = after_move(lc, op);
             answer = WEFT_PROGRESS_MOVED;
         }
         return answer;
     case WEFT__SECOND_MOVE:
         answer = weft__move_some(lc, op, until, &done);
-        if (done && all_still_good(lc)) {
+        if (done && all_still_good(lc, op)) {
             lc->phase = WEFT__RELEASE;
             answer = WEFT_PROGRESS_MOVED;
         }
@@ -182,6 +182,7 @@ static unsigned advance(weft__local_comm *lc, weft_op *op, uint64_t until)
         if (!lc->head)
             lc->tail = &lc->head;
         lc->phase = WEFT__ENTER;
+        lc->last_number = op->number;
         weft_backend_done(op, WEFT_OK);
         return WEFT_PROGRESS_MOVED;
     }

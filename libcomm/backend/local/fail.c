@@ -13,26 +13,28 @@ void weft__local_abort(void *comm, weft_result result, const char *text)
 {
     weft__local_comm *lc = comm;
     snprintf(lc->page->verdict_text, sizeof lc->page->verdict_text, "%s", text);
+    lc->page->verdict_number = lc->head ? lc->head->number : lc->last_number + 1;
     atomic_store(&lc->page->verdict, (int32_t)result);
     lc->failed = true;
     lc->give_back_ticks = weft__ticks() + (uint64_t)(LINGER_NS / lc->local->world->progress.ns_per_tick);
     weft__local_wake_all(lc);
 }
 
-/* The verdict of a member, if it has one, becomes this rank's. */
-static bool take_over_verdict(weft__local_comm *lc, int member)
+/* The verdict of a member, if it concerns operation @p number, becomes this rank's. What ended well over there before it
+ * failed is still good. */
+static bool take_over_verdict(weft__local_comm *lc, int member, uint64_t number)
 {
-    int32_t verdict = atomic_load(&lc->pages[member]->verdict);
-    if (verdict == WEFT_OK)
+    const weft__page *page = lc->pages[member];
+    int32_t verdict = atomic_load(&page->verdict);
+    if (verdict == WEFT_OK || page->verdict_number > number)
         return false;
-    const char *text = lc->pages[member]->verdict_text;
-    weft_backend_fail(lc->comm, (weft_result)verdict, "%s [told by rank %d]", text, lc->ranks[member]);
+    weft_backend_fail(lc->comm, (weft_result)verdict, "%s [told by rank %d]", page->verdict_text, lc->ranks[member]);
     return true;
 }
 
-bool weft__local_still_good(weft__local_comm *lc, int member)
+bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number)
 {
-    return !take_over_verdict(lc, member);
+    return !take_over_verdict(lc, member, number);
 }
 
 /* Is the head waiting for this member, which has left? Its counters were its last word, so they are read after that. */
@@ -54,10 +56,9 @@ static bool has_left(const weft__local_comm *lc, int member)
 
 void weft__local_look_for_failure(weft__local_comm *lc)
 {
-    if (++lc->idle_looks % LOOK_EVERY)
-        return;
+    uint64_t number = lc->head ? lc->head->number : WEFT__ANY_NUMBER;
     for (int i = 0; i < lc->count; i++) {
-        if (i == lc->rank || take_over_verdict(lc, i))
+        if (i == lc->rank || take_over_verdict(lc, i, number))
             continue;
         if (has_left(lc, i) && (misses(lc, i) || weft__lanes_miss(lc, i)))
             weft_backend_fail(lc->comm, WEFT_E_PEER_LOST, "rank %d has destroyed comm %s, which others still use",

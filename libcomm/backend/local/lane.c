@@ -281,7 +281,9 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane, uint64_t un
             if (weft__ticks() >= until)
                 break;
         }
-        if (m->done < m->bytes || !weft__local_still_good(lc, lane->peer))
+        if (m->done < m->bytes)
+            break;
+        if (e->mode == WEFT__MAIL_DIRECT && !weft__local_still_good(lc, lane->peer, WEFT__ANY_NUMBER))
             break;
         atomic_store(&lane->in_taken->taken, ++lane->takes);
         weft__local_wake(lc, lane->peer);

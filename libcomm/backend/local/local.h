@@ -66,6 +66,7 @@ typedef struct weft__local_comm {
     weft__plan plan;
     uint64_t *met;            /* [count]: last operation for which the member was seen to ask for the same */
     const void **sources;     /* [count]: of a reduction */
+    uint64_t last_number;     /* of the operation that ended last */
     uint64_t released_by_all; /* operations that everybody has released, as last seen */
 
     /* P2p. */
@@ -76,7 +77,6 @@ typedef struct weft__local_comm {
     /* Failure. */
     bool failed;              /* the verdict was told to the members */
     uint64_t give_back_ticks; /* operations end at the latest then */
-    uint32_t idle_looks;
     bool connected, active;
     struct weft__local_comm *next; /* active */
 } weft__local_comm;
@@ -99,8 +99,9 @@ weft_result weft__local_comm_destroy(void *comm, int force);
 void weft__local_abort(void *comm, weft_result result, const char *text);
 /* Nothing can be done now: is that because a member has failed or gone? Then the comm fails. */
 void weft__local_look_for_failure(weft__local_comm *lc);
-/* After memory of @p member was read: was it still the member's to give? False: the comm fails. */
-bool weft__local_still_good(weft__local_comm *lc, int member);
+/* After memory of @p member was read for operation @p number: was it still the member's to give? False: the comm fails. */
+#define WEFT__ANY_NUMBER UINT64_MAX
+bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number);
 /* Give operations of a failed comm back once nobody writes into their buffers. */
 unsigned weft__local_give_back(weft__local_comm *lc);
 void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);

@@ -26,8 +26,9 @@ typedef struct weft__page {
     _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* operation n and its descriptor are at the head of this comm */
     _Alignas(WEFT__LINE) _Atomic uint64_t produced; /* its part of the result of operation n can be read */
     _Alignas(WEFT__LINE) _Atomic uint64_t released; /* it touches nobody's memory for operation n any more */
-    _Alignas(WEFT__LINE) _Atomic int32_t verdict;   /* the comm has failed there; the text was written before */
+    _Alignas(WEFT__LINE) _Atomic int32_t verdict;   /* the comm has failed there; what follows was written before */
     _Atomic uint32_t destroyed;
+    uint64_t verdict_number; /* the first operation that did not end well there */
     char verdict_text[240];
     _Alignas(WEFT__LINE) _Atomic uint64_t doing; /* the last p2p batch: weft__doing; 0 = none */
     _Atomic uint64_t doing_ticks;
