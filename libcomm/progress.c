@@ -254,15 +254,15 @@ static void hear(int fd)
     } while (n < 0 && errno == EINTR);
 }
 
-/* The sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost. */
-static void suspect_lost_wake(weft_world *world)
+/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost. */
+static void suspect_lost_wake(weft_world *world, uint32_t who)
 {
-    weft__progress *p = &world->progress;
-    if (!once(world) || atomic_load(&world->own->header->asleep) == WEFT__AWAKE)
+    const _Atomic uint32_t *asleep = &world->own->header->asleep;
+    if (atomic_load(asleep) != who || !once(world) || atomic_load(asleep) != who)
         return;
-    struct pollfd bell = {.fd = p->bell_fd, .events = POLLIN};
-    if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(&world->own->header->asleep) != WEFT__AWAKE)
-        atomic_fetch_add(&p->lost_wakes, 1);
+    struct pollfd bell = {.fd = world->own->fds.bells[who - 1], .events = POLLIN};
+    if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(asleep) == who)
+        atomic_fetch_add(&world->progress.lost_wakes, 1);
 }
 
 /* Sleep in the seat until a bell rings, or for a second. */
@@ -277,7 +277,7 @@ static void sleep_in_seat(weft_world *world, weft__work *work)
         if (n > 0)
             hear(p->bell_fd);
         else if (n == 0)
-            suspect_lost_wake(world);
+            suspect_lost_wake(world, WEFT__CALLER_SLEEPS);
     }
     set_asleep(world, WEFT__AWAKE);
 }
@@ -297,7 +297,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
         uint64_t now = weft__ticks();
         if (idle_rounds++ == 0)
             idle_since = now;
-        bool patient = p->crowded ? idle_rounds > YIELDS : now - idle_since > p->spin_ticks;
+        bool patient = p->crowded ? idle_rounds > p->yields : now - idle_since > p->spin_ticks;
         if (patient && p->has_engine) {
             sleep_in_seat(world, work);
             weft__watchdog_look(world);
@@ -410,10 +410,13 @@ static void *engine_main(void *argument)
                 note_lost_rank(world, (int)(events[i].data.u64 - RANK_EVENT));
         }
         weft__world_populate(world);
-        if (seat_try(p))
+        if (seat_try(p)) {
+            if (n == 0)
+                suspect_lost_wake(world, WEFT__ENGINE_SLEEPS);
             serve(world);
-        else if (atomic_load(&p->verdicts))
+        } else if (atomic_load(&p->verdicts)) {
             weft__segment_wake(world->own);
+        }
     }
     return NULL;
 }
@@ -456,6 +459,7 @@ weft_result weft__progress_open(weft_world *world, bool crowded)
     weft__progress *p = &world->progress;
     p->crowded = crowded;
     p->ns_per_tick = weft__ns_per_tick();
+    p->yields = YIELDS;
     p->spin_ticks = (uint64_t)(SPIN_NS / p->ns_per_tick);
     p->slice_ticks = (uint64_t)(SLICE_NS / p->ns_per_tick);
     if (!world->own)

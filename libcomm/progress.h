@@ -28,7 +28,8 @@ typedef struct weft__progress {
 
     /* How to wait. */
     bool crowded;        /* more ranks than cores */
-    uint64_t spin_ticks; /* before sleeping */
+    uint64_t spin_ticks; /* before sleeping, */
+    int yields;          /* or if crowded, this often */
     uint64_t slice_ticks;
     double ns_per_tick;
 

@@ -47,7 +47,6 @@ struct weft_world {
     weft_comm *comms;     /* list, changed by setup calls with the lock held */
     weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
     weft__name_use *names;
-    pthread_mutex_t lock; /* comms and names: cold */
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */
     char first_error_text[256];

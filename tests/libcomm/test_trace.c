@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trace: what is recorded, in memory and in the file that outlives its process. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness/ranks.h"
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static void records(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm = all_ranks(world, "traced", NULL);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    uint64_t first = weft_trace_count(world);
+    weft_collective c = WEFT_COLLECTIVE_INIT;
+    float in[6] = {0}, out[6];
+    c.kind = WEFT_REDUCE_SCATTER;
+    c.send = in;
+    c.recv = out;
+    c.count = 2;
+    c.label = weft_trace_label(world, "bucket 0");
+    CHECK_INT(weft_trace_label(world, "bucket 0"), c.label);
+    weft_work work;
+    if (rank == 1)
+        pause_ms(20);
+    CHECK_OK(weft_collective_start(comm, &c, WEFT_STREAM_HOST, &work));
+    pause_ms(30);
+    CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    uint64_t span = weft_span_begin(world, weft_trace_label(world, "forward"), 7);
+    pause_ms(2);
+    weft_span_end(world, span);
+    weft_trace_record r[4];
+    uint64_t next;
+    CHECK_INT(weft_trace_read(world, first, r, 4, &next), 2);
+    CHECK_INT(next, first + 2);
+    CHECK_INT(r[0].sequence, first + 1);
+    CHECK_INT(r[0].kind, WEFT_TRACE_COLLECTIVE);
+    CHECK_INT(r[0].operation, WEFT_REDUCE_SCATTER);
+    CHECK_STR(weft_trace_label_text(world, r[0].label), "bucket 0");
+    CHECK_STR(weft_trace_label_text(world, r[0].comm), "traced");
+    CHECK_INT(r[0].result, WEFT_OK);
+    CHECK_INT(r[0].number, 2);
+    CHECK_INT(r[0].bytes, 24);
+    CHECK_INT(r[0].late_rank, 1);
+    CHECK(r[0].ready <= r[0].start && r[0].start <= r[0].first && r[0].first <= r[0].last);
+    CHECK(r[0].last_arrival <= r[0].first && r[0].wait <= r[0].go && r[0].last <= r[0].go);
+    /* Rank 1 came 20 ms after the others: on them the operation waited that long for its last arrival. */
+    double late_ms = weft_trace_ns(world, r[0].last_arrival - r[0].ready) * 1e-6;
+    CHECK_MSG(rank == 1 ? late_ms < 10 : late_ms > 5, "rank %d: the last arrived after %.1f ms", rank, late_ms);
+    CHECK_INT(r[1].kind, WEFT_TRACE_SPAN);
+    CHECK_INT(r[1].number, 7);
+    CHECK(weft_trace_ns(world, r[1].last - r[1].start) >= 2e6);
+    weft_comm_destroy(comm);
+}
+
+TEST(an_operation_leaves_its_times)
+{
+    ranks_both_ways(3, records, NULL);
+}
+
+static void overflows(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_trace_record r[100];
+    uint64_t next, old = weft_span_begin(world, 0, 1);
+    for (int i = 0; i < 100; i++)
+        weft_span_end(world, weft_span_begin(world, 0, (uint64_t)i + 2));
+    weft_span_end(world, old); /* its place belongs to a later one by now */
+    CHECK_INT(weft_trace_count(world), 101);
+    CHECK_INT(weft_trace_read(world, 0, r, 100, &next), 64);
+    CHECK_INT(r[0].number, 38);
+    CHECK_INT(r[63].number, 101);
+    CHECK_INT(next, 101);
+    for (int i = 0; i < 1100; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "label %d", i);
+        uint32_t label = weft_trace_label(world, text);
+        CHECK(i >= WEFT_TRACE_LABELS - 1 ? label == 0 : label != 0);
+    }
+}
+
+TEST(the_ring_keeps_the_last_records_and_the_table_its_labels)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace_records = 64;
+    ranks_as_threads(1, &config, overflows, NULL);
+}
+
+static void killed(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "doomed", NULL);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_work work;
+    CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+    raise(SIGKILL);
+}
+
+TEST(the_file_is_readable_after_a_kill)
+{
+    char folder[] = "/tmp/weft-trace-XXXXXX", path[64];
+    CHECK(mkdtemp(folder) != NULL);
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace = folder;
+    rank_group group = ranks_start(2, &config, killed, NULL);
+    ranks_wait(&group, 0);
+    ranks_wait(&group, 1);
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(path, sizeof path, "%s/trace.%d.weft", folder, rank);
+        int fd = open(path, O_RDONLY);
+        CHECK(fd >= 0);
+        struct stat info;
+        CHECK(fstat(fd, &info) == 0);
+        char *file = malloc((size_t)info.st_size);
+        CHECK(read(fd, file, (size_t)info.st_size) == info.st_size);
+        close(fd);
+        unlink(path);
+        weft_trace_header h;
+        memcpy(&h, file, sizeof h);
+        CHECK(h.magic == WEFT_TRACE_MAGIC);
+        CHECK_INT(h.version, WEFT_TRACE_VERSION);
+        CHECK_INT(h.rank, rank);
+        CHECK_INT(h.size, 2);
+        CHECK_INT(h.record_bytes, sizeof(weft_trace_record));
+        CHECK_STR(h.clock, "CLOCK_MONOTONIC");
+        CHECK_INT(info.st_size,
+                  h.header_bytes + (size_t)h.labels * h.label_bytes + (size_t)h.capacity * h.record_bytes);
+        CHECK_INT(h.next, 2);
+        const char *ring = file + h.header_bytes + (size_t)h.labels * h.label_bytes;
+        weft_trace_record r[2];
+        memcpy(r, ring, sizeof r);
+        CHECK_INT(r[0].sequence, 1);
+        CHECK_INT(r[0].result, WEFT_OK);
+        CHECK_INT(r[1].sequence, 2);
+        CHECK_INT(r[1].result, WEFT_PENDING);
+        CHECK_STR(file + h.header_bytes + (size_t)r[1].comm * h.label_bytes, "doomed");
+        free(file);
+    }
+    rmdir(folder);
+}
+
+TEST(a_trace_that_cannot_be_written_is_an_error_that_names_it)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace = "/proc/no/such/folder";
+    weft_world *world;
+    CHECK_RESULT(weft_world_open(&config, &world), WEFT_E_SYSTEM);
+    CHECK_HAS(weft_last_error(), "/proc/no/such/folder");
+    config.trace = NULL;
+    config.trace_records = 100;
+    CHECK_RESULT(weft_world_open(&config, &world), WEFT_E_INVALID);
+}
