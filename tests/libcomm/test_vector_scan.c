@@ -224,25 +224,36 @@ TEST(many_small_squares_decide_beside_a_large_one)
     }
 }
 
+/* About 106 random bits near 2^exponent. */
+static weft__double2 random_pair(uint64_t *state, int exponent)
+{
+    double high = ldexp(1 + ldexp((double)(random_bits(state) >> 12), -52), exponent);
+    double low = ldexp((double)(int64_t)random_bits(state), exponent - 53 - 63);
+    return (weft__double2){high, low};
+}
+
+static void check_pair_sum(weft__double2 a, weft__double2 b)
+{
+    exact rest = {{0}};
+    weft__double2 sum = weft__double2_add(a, b);
+    CHECK(sum.high + sum.low == sum.high);
+    const double parts[] = {-a.high, -a.low, -b.high, -b.low, sum.high, sum.low};
+    for (int i = 0; i < COUNT_OF(parts); i++)
+        subtract(&rest, parts[i]);
+    CHECK_MSG(size_of(rest) <= ldexp(fabs(sum.high), -104), "error %g of %g", size_of(rest), sum.high);
+}
+
 TEST(pairs_are_added_within_their_bound)
 {
     uint64_t state = 99;
     for (int trial = 0; trial < 20000; trial++) {
-        weft__double2 pairs[2], sum;
-        exact rest = {{0}};
-        for (int i = 0; i < 2; i++) {
-            double high =
-                ldexp(1 + ldexp((double)(random_bits(&state) >> 12), -52), (int)random_below(&state, 120) - 60);
-            double low = high * ldexp((double)(int64_t)(random_bits(&state) | 1), -63 - 54);
-            pairs[i] = (weft__double2){high, low};
-            subtract(&rest, -high);
-            subtract(&rest, -low);
-        }
-        sum = weft__double2_add(pairs[0], pairs[1]);
-        CHECK(sum.high + sum.low == sum.high);
-        subtract(&rest, sum.high);
-        subtract(&rest, sum.low);
-        CHECK_MSG(size_of(rest) <= ldexp(sum.high, -104), "error %g of %g", size_of(rest), sum.high);
+        weft__double2 a = random_pair(&state, (int)random_below(&state, 120) - 60);
+        weft__double2 b = random_pair(&state, (int)random_below(&state, 120) - 60);
+        weft__double2 less = {-a.high * (1 + 0x1p-52), -b.low}; /* cancels all but the last bits */
+        check_pair_sum(a, b);
+        check_pair_sum(a, (weft__double2){-b.high, -b.low});
+        if (fabs(less.low) <= fabs(less.high) * 0x1p-54)
+            check_pair_sum(a, less);
     }
 }
 
