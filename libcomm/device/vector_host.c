@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops that change one array in place, and the table of all loops for one instruction set. */
+/* Fill, scale, accumulate and AdamW, and the table of all loops for one instruction set. */
 #include <float.h>
 
 #include "device/adamw_math.h"
