@@ -154,15 +154,16 @@ static unsigned once(weft_world *world)
     unsigned moved = take_fresh(world);
     if (p->held)
         moved |= begin_held(world);
-    if (atomic_load_explicit(&p->verdicts, memory_order_relaxed) && atomic_exchange(&p->verdicts, 0)) {
-        weft__watchdog_carry_out(world);
-        moved |= WEFT_PROGRESS_MOVED;
-    }
     uint64_t until = weft__ticks() + p->slice_ticks;
     for (int i = 0; i < WEFT__BACKENDS; i++) {
         weft__backend_instance *b = &world->backends[i];
         if (b->open)
             moved |= b->table.progress(b->state, until);
+    }
+    /* What a rank did before it was lost still counts, so failures come last. */
+    if (atomic_load_explicit(&p->verdicts, memory_order_relaxed) && atomic_exchange(&p->verdicts, 0)) {
+        weft__watchdog_carry_out(world);
+        moved |= WEFT_PROGRESS_MOVED;
     }
     return moved;
 }
