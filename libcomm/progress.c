@@ -30,6 +30,8 @@
 #define SUSPECT_MS    50    /* a ring may be this late before its wake counts as lost */
 #define LOOK_EVERY_NS 50000000ull
 
+#define VERDICT_ROUNDS 64 /* slices that a failure may wait for others to end */
+
 #define ENGINE_BELL 0
 #define RANK_EVENT  1 /* + rank */
 
@@ -160,12 +162,15 @@ static unsigned once(weft_world *world)
         if (b->open)
             moved |= b->table.progress(b->state, until);
     }
-    /* What a rank did before it was lost still counts, so failures come last. */
-    if (atomic_load_explicit(&p->verdicts, memory_order_relaxed) && atomic_exchange(&p->verdicts, 0)) {
+    if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
+        return moved;
+    /* What a rank did before it was lost still counts, so failures wait until nothing moves, or for a while. */
+    if (!moved || ++p->verdict_rounds > VERDICT_ROUNDS) {
+        p->verdict_rounds = 0;
+        atomic_store(&p->verdicts, 0);
         weft__watchdog_carry_out(world);
-        moved |= WEFT_PROGRESS_MOVED;
     }
-    return moved;
+    return WEFT_PROGRESS_MOVED;
 }
 
 /* ------------------------------------------------------------------------------------------- leaving the seat */
