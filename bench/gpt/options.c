@@ -258,22 +258,29 @@ static int complete_rate(gpt_options *o, bool iterations_given, gpt_failure *fai
     return 0;
 }
 
+/* Two or three parts, the first not 0. */
+static bool read_parts(const char *text, double part[3])
+{
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        part[i] = strtod(text, &end);
+        if (end == text || !isfinite(part[i]) || part[i] < 0)
+            return false;
+        if (!*end)
+            return part[0] > 0;
+        if (*end != ',')
+            return false;
+        text = end + 1;
+    }
+    return false;
+}
+
 static int complete_split(gpt_options *o, gpt_failure *failure)
 {
-    double part[3] = {0}, all = 0;
-    int count = 0;
-    const char *at = o->split;
-    for (char *end; count < 3; at = end + 1) {
-        part[count] = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(part[count] >= 0) || !isfinite(part[count]))
-            return gpt_fail(failure, EXIT_USAGE, "--split is '%s', not parts such as 95,5", o->split);
-        all += part[count++];
-        if (!*end)
-            break;
-    }
-    if (count == 0 || !(part[0] > 0) || (count == 3 && strchr(at, ',')))
+    double part[3] = {0};
+    if (!read_parts(o->split, part))
         return gpt_fail(failure, EXIT_USAGE, "--split is '%s', not parts such as 95,5", o->split);
-    o->held_out = (all - part[0]) / all;
+    o->held_out = 1 - part[0] / (part[0] + part[1] + part[2]);
     return 0;
 }
 
