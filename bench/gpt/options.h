@@ -41,6 +41,10 @@ enum { GPT_OVERLAP_AS_SAID, GPT_OVERLAP_COMPARE };
  * together or asks for another model is refused. OPTIONS_WRONG: @p failure says why; if its code is 0 it has been said
  * on stderr. */
 options_result gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure);
+/* The second half of it. The flags say whether --num-query-groups and --train-iters were given. */
+int gpt_options_complete(gpt_options *options, bool groups_given, bool iterations_given, gpt_failure *failure);
+/* The failure that @p flag asks for something that this GPT has not. */
+int gpt_options_other_model(const char *flag, const char *what, gpt_failure *failure);
 /* Say in one line each what was given without effect here, and what holds where nothing was given. */
 void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *out);
 

@@ -163,7 +163,7 @@ TEST(the_exponential_function_is_within_one_unit_of_the_last_place)
                   (double)math_exp(x), want);
     }
     CHECK(math_exp(0) == 1);
-    CHECK(math_exp(-INFINITY) > 0 && math_exp(-INFINITY) < 1e-37f);
+    CHECK(math_exp(-INFINITY) == 0 && math_exp(-87.01f) == 0);
     CHECK(math_exp(INFINITY) > 1e38f);
     CHECK(isnan(math_exp(NAN)));
 }
