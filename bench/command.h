@@ -26,7 +26,7 @@ typedef enum option_kind {
 } option_kind;
 
 typedef struct option {
-    const char *name; /* without the dashes; one letter: -n as well as --n */
+    const char *name; /* without the dashes; one letter: -n as well as --n; * stands for any letters */
     option_kind kind;
     size_t field;      /* offset into the values */
     double min, max;   /* for numbers; both 0 = any */
@@ -40,6 +40,8 @@ typedef enum options_result { OPTIONS_GO, OPTIONS_HELP, OPTIONS_WRONG } options_
  * *rest is its index. "--help" prints @p usage and the table on stdout. What is wrong is named on stderr. */
 options_result options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
                             int *rest);
+/* The first option of the table that @p word (with its dashes) names, or NULL; *value points behind "=", or is NULL. */
+const option *options_find(const option *table, size_t count, const char *word, const char **value);
 /* Was the option given? Only after options_read() on the same argv. */
 bool options_given(const char *name, int argc, char **argv);
 

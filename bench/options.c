@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the subcommands, read from tables; an unknown or malformed one is named. */
 #include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -53,12 +54,25 @@ static void print_help(const char *usage, const option *table, size_t count)
 /* Does @p word name @p o? *value points behind "=", if there is one. */
 static bool matches(const option *o, const char *word, const char **value)
 {
-    const char *name = word + (word[1] == '-' ? 2 : 1);
-    size_t n = strcspn(name, "=");
-    if (strlen(o->name) != n || strncmp(o->name, name, n) != 0)
+    char name[64];
+    const char *start = word + (word[1] == '-' ? 2 : 1);
+    size_t n = strcspn(start, "=");
+    if (n >= sizeof name)
         return false;
-    *value = name[n] == '=' ? name + n + 1 : NULL;
+    memcpy(name, start, n);
+    name[n] = 0;
+    if (fnmatch(o->name, name, 0) != 0)
+        return false;
+    *value = start[n] == '=' ? start + n + 1 : NULL;
     return true;
+}
+
+const option *options_find(const option *table, size_t count, const char *word, const char **value)
+{
+    for (size_t k = 0; k < count; k++)
+        if (matches(&table[k], word, value))
+            return &table[k];
+    return NULL;
 }
 
 static bool out_of_range(const option *o, double number)
@@ -163,11 +177,8 @@ options_result options_read(const char *usage, const option *table, size_t count
             print_help(usage, table, count);
             return OPTIONS_HELP;
         }
-        const option *o = NULL;
         const char *value = NULL;
-        for (size_t k = 0; k < count && !o; k++)
-            if (matches(&table[k], word, &value))
-                o = &table[k];
+        const option *o = options_find(table, count, word, &value);
         if (!o) {
             complain(0, "unknown option '%s' (see --help)", word);
             return OPTIONS_WRONG;

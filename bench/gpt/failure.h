@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What went wrong, kept for whoever decides which rank says it: all ranks meet the same wrong option, one tells. */
+#ifndef WEFT_BENCH_GPT_FAILURE_H
+#define WEFT_BENCH_GPT_FAILURE_H
+
+typedef struct gpt_failure {
+    int code; /* EXIT_* of command.h; 0 = nothing went wrong */
+    char text[400];
+} gpt_failure;
+
+/* Fill @p failure; returns @p code. */
+int gpt_fail(gpt_failure *failure, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `weft gpt` can be told, by the names that Megatron users know. */
+#ifndef WEFT_BENCH_GPT_OPTIONS_H
+#define WEFT_BENCH_GPT_OPTIONS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "command.h"
+#include "gpt/failure.h"
+#include "gpt/lr.h"
+#include "gpt/shape.h"
+
+typedef struct gpt_options {
+    /* the model */
+    int layers, hidden, ffn, heads, groups, channels, sequence, longest_sequence, vocabulary, vocabulary_multiple;
+    bool grouped, swiglu, no_bias, untied, bf16;
+    double norm_epsilon, rotary_base, init_deviation, attention_dropout, hidden_dropout;
+    int normalization, positions, experts;
+    /* how it is shared out */
+    int tensor, pipeline, context, layers_per_virtual_stage, virtual_stages, microbatch_group;
+    bool sequence_parallel, sharded_optimizer, overlap_reduce, overlap_gather, average_in_collective, pipeline_inside;
+    size_t bucket_elements; /* 0 = weft's default */
+    double timeout_minutes;
+    /* batch and rate */
+    int micro_batch, global_batch, iterations, decay_iterations, warmup_iterations, anneal_iterations;
+    size_t samples; /* 0 = iterations * global_batch */
+    int decay_style, anneal_curve;
+    size_t seed;
+    double rate, lowest_rate, warmup_fraction, weight_decay, clip, beta1, beta2, epsilon;
+    /* data, log, and what to do */
+    const char *data, *split, *json, *trace;
+    double held_out; /* from split */
+    int tokenizer, log_interval, world_size, overlap;
+    bool mock, plan;
+} gpt_options;
+
+enum { GPT_OVERLAP_AS_SAID, GPT_OVERLAP_COMPARE };
+
+/* Defaults, then the command line, then what follows from it: what was left open is filled in, what does not fit
+ * together or asks for another model is refused. OPTIONS_WRONG: @p failure says why; if its code is 0 it has been said
+ * on stderr. */
+options_result gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure);
+/* The second half of it. The flags say whether --num-query-groups and --train-iters were given. */
+int gpt_options_complete(gpt_options *options, bool groups_given, bool iterations_given, gpt_failure *failure);
+/* The failure that @p flag asks for something that this GPT has not. */
+int gpt_options_other_model(const char *flag, const char *what, gpt_failure *failure);
+/* Say in one line each what was given without effect here, and what holds where nothing was given. */
+void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *out);
+
+/* The model's shape, and the learning rate's course, that the options ask for. */
+int gpt_options_shape(const gpt_options *options, gpt_shape *shape, gpt_failure *failure);
+gpt_lr gpt_options_lr(const gpt_options *options);
+
+#endif

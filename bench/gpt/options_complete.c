@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What follows from the options that were given, and which of them do not fit together. */
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "gpt/options.h"
+
+int gpt_options_other_model(const char *flag, const char *what, gpt_failure *failure)
+{
+    return gpt_fail(failure, EXIT_USAGE, "%s asks for another model: this GPT has no %s", flag, what);
+}
+
+static int refuse_values(const gpt_options *o, gpt_failure *failure)
+{
+    if (o->experts > 1)
+        return gpt_options_other_model("--num-experts above 1", "experts", failure);
+    if (o->attention_dropout != 0)
+        return gpt_options_other_model("--attention-dropout above 0", "dropout", failure);
+    if (o->hidden_dropout != 0)
+        return gpt_options_other_model("--hidden-dropout above 0", "dropout", failure);
+    if (o->context > 1)
+        return gpt_options_other_model("--context-parallel-size above 1", "context parallelism", failure);
+    return 0;
+}
+
+static int conflict(const char *a, const char *b, gpt_failure *failure)
+{
+    return gpt_fail(failure, EXIT_USAGE, "%s and %s say the same thing: give one of them", a, b);
+}
+
+static int complete_model(gpt_options *o, bool groups_given, gpt_failure *failure)
+{
+    if (groups_given && !o->grouped)
+        return gpt_fail(failure, EXIT_USAGE, "--num-query-groups wants --group-query-attention");
+    if (!o->grouped)
+        o->groups = o->heads;
+    if (!o->channels && o->hidden % o->heads)
+        return gpt_fail(failure, EXIT_USAGE, "--hidden-size %d does not divide by --num-attention-heads %d", o->hidden,
+                        o->heads);
+    if (!o->channels)
+        o->channels = o->hidden / o->heads;
+    if (!o->ffn)
+        o->ffn = (int)fmax(64, floor(8.0 * o->hidden / 3 / 64) * 64);
+    if (!o->longest_sequence)
+        o->longest_sequence = o->sequence;
+    if (o->longest_sequence < o->sequence)
+        return gpt_fail(failure, EXIT_USAGE, "--seq-length %d is longer than --max-position-embeddings %d", o->sequence,
+                        o->longest_sequence);
+    return 0;
+}
+
+static int complete_pipeline(gpt_options *o, gpt_failure *failure)
+{
+    if (o->virtual_stages && o->layers_per_virtual_stage)
+        return conflict("--num-layers-per-virtual-pipeline-stage", "--num-virtual-stages-per-pipeline-rank", failure);
+    if (o->layers_per_virtual_stage) {
+        int each = o->layers / o->pipeline;
+        if (o->layers % o->pipeline || each % o->layers_per_virtual_stage)
+            return gpt_fail(failure, EXIT_USAGE,
+                            "--num-layers %d over %d pipeline ranks does not divide by "
+                            "--num-layers-per-virtual-pipeline-stage %d",
+                            o->layers, o->pipeline, o->layers_per_virtual_stage);
+        o->virtual_stages = each / o->layers_per_virtual_stage;
+    }
+    if (!o->virtual_stages)
+        o->virtual_stages = 1;
+    if (!o->microbatch_group)
+        o->microbatch_group = o->pipeline;
+    return 0;
+}
+
+static int complete_rate(gpt_options *o, bool iterations_given, gpt_failure *failure)
+{
+    if (o->samples && iterations_given)
+        return conflict("--train-iters", "--train-samples", failure);
+    if (o->samples / (size_t)o->global_batch > INT_MAX)
+        return gpt_fail(failure, EXIT_USAGE, "--train-samples %zu is more than %d steps", o->samples, INT_MAX);
+    if (o->samples)
+        o->iterations = (int)(o->samples / (size_t)o->global_batch);
+    if (o->iterations < 1)
+        return gpt_fail(failure, EXIT_USAGE, "--train-samples %zu is less than one --global-batch-size %d", o->samples,
+                        o->global_batch);
+    if (!o->decay_iterations)
+        o->decay_iterations = o->iterations;
+    if (o->warmup_iterations && o->warmup_fraction > 0)
+        return conflict("--lr-warmup-iters", "--lr-warmup-fraction", failure);
+    if (o->lowest_rate > o->rate)
+        return gpt_fail(failure, EXIT_USAGE, "--min-lr %g is above --lr %g", o->lowest_rate, o->rate);
+    if (o->decay_style == GPT_LR_STABLE && !o->anneal_iterations)
+        return gpt_fail(failure, EXIT_USAGE, "--lr-decay-style WSD wants --lr-wsd-decay-iters");
+    return 0;
+}
+
+/* Two or three parts, the first not 0. */
+static bool read_parts(const char *text, double part[3])
+{
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        part[i] = strtod(text, &end);
+        if (end == text || !isfinite(part[i]) || part[i] < 0)
+            return false;
+        if (!*end)
+            return part[0] > 0;
+        if (*end != ',')
+            return false;
+        text = end + 1;
+    }
+    return false;
+}
+
+static int complete_split(gpt_options *o, gpt_failure *failure)
+{
+    double part[3] = {0};
+    if (!read_parts(o->split, part))
+        return gpt_fail(failure, EXIT_USAGE, "--split is '%s', not parts such as 95,5", o->split);
+    o->held_out = 1 - part[0] / (part[0] + part[1] + part[2]);
+    return 0;
+}
+
+int gpt_options_complete(gpt_options *o, bool groups_given, bool iterations_given, gpt_failure *failure)
+{
+    if (refuse_values(o, failure) || complete_model(o, groups_given, failure) || complete_pipeline(o, failure) ||
+        complete_rate(o, iterations_given, failure))
+        return failure->code;
+    return complete_split(o, failure);
+}
+
+int gpt_options_shape(const gpt_options *o, gpt_shape *shape, gpt_failure *failure)
+{
+    *shape = (gpt_shape){
+        .layers = (size_t)o->layers,
+        .hidden = (size_t)o->hidden,
+        .ffn = (size_t)o->ffn,
+        .heads = (size_t)o->heads,
+        .groups = (size_t)o->groups,
+        .channels = (size_t)o->channels,
+        .sequence = (size_t)o->sequence,
+        .vocabulary = (size_t)o->vocabulary,
+        .vocabulary_multiple = (size_t)o->vocabulary_multiple,
+        .micro_batch = (size_t)o->micro_batch,
+        .norm_epsilon = (float)o->norm_epsilon,
+        .rotary_base = (float)o->rotary_base,
+        .init_deviation = (float)o->init_deviation,
+        .tied = !o->untied,
+        .dtype = o->bf16 ? WEFT_BF16 : WEFT_FP32,
+        .tensor = (size_t)o->tensor,
+        .sequence_parallel = o->sequence_parallel,
+        .pipeline = (size_t)o->pipeline,
+        .virtual_stages = (size_t)o->virtual_stages,
+    };
+    return gpt_shape_complete(shape, failure);
+}
+
+gpt_lr gpt_options_lr(const gpt_options *o)
+{
+    uint64_t batch = (uint64_t)o->global_batch, decay = (uint64_t)o->decay_iterations * batch;
+    return (gpt_lr){
+        .style = (gpt_lr_style)o->decay_style,
+        .highest = o->rate,
+        .lowest = o->lowest_rate,
+        .warmup = o->warmup_fraction > 0 ? (uint64_t)(o->warmup_fraction * (double)decay)
+                                         : (uint64_t)o->warmup_iterations * batch,
+        .decay = decay,
+        .curve = (gpt_lr_curve)o->anneal_curve,
+        .anneal = (uint64_t)o->anneal_iterations * batch,
+    };
+}
