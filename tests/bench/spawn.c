@@ -54,6 +54,7 @@ static _Noreturn void become(const spawn_setup *s, const char *const *arguments,
     char *argv[40] = {(char *)spawn_command()};
     for (int i = 0; arguments[i] && i < 38; i++)
         argv[i + 1] = (char *)arguments[i];
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the test fails */
     if (s->terminal) {
         setsid();
         ioctl(in, TIOCSCTTY, 0);
