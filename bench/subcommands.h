@@ -3,7 +3,7 @@
 #ifndef WEFT_BENCH_SUBCOMMANDS_H
 #define WEFT_BENCH_SUBCOMMANDS_H
 
-#define SUBCOMMANDS
+#define SUBCOMMANDS SUBCOMMAND(run, "start the ranks of a program on this host")
 
 #define SUBCOMMAND(name, help) int command_##name(int argc, char **argv);
 SUBCOMMANDS

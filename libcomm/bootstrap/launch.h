@@ -16,14 +16,14 @@ typedef struct weft__launch {
     const char *source;         /* who said so; static text */
 } weft__launch;
 
-/* Asks, in this order: @p config (if its ranks > 0; NULL = no config), WEFT_RANK and WEFT_SIZE in @p env, torchrun, Open
- * MPI; if nobody says anything, this is the one rank of its world. The first who names both rank and size is believed.
- * Half a pair in front of it is an error, behind it without effect. A later pair that differs is an error too, but with
- * two exceptions: the config may differ from everybody, and torchrun, when it counts the ranks of its host, from Open MPI
- * (mpirun around torchrun: one warning).
- * @p environment: "NAME=value" strings with NULL behind the last, such as environ; read for the launchers' variables.
- * Errors: E_INVALID and E_RANGE name the variable; E_UNSUPPORTED: ranks on several hosts, a rendezvous that is not on one
- * host. */
+/* Asks, in this order: @p config (if its ranks > 0; NULL = no config), WEFT_RANK and WEFT_SIZE in @p env, torchrun,
+ * Open MPI; if nobody says anything, this is the one rank of its world. The first who names both rank and size is
+ * believed. Half a pair in front of it is an error, behind it without effect. A later pair that differs is an error
+ * too, with two exceptions: the config may differ from everybody, and torchrun, when it counts the ranks of its host,
+ * from Open MPI (mpirun around torchrun: one warning).
+ * @p environment: "NAME=value" strings with NULL behind the last, such as environ; only launchers' variables are read.
+ * Errors: E_INVALID and E_RANGE name the variable; E_UNSUPPORTED: ranks on several hosts, or a rendezvous that is not
+ * on one host. */
 weft_result weft__launch_find(const weft_world_config *config, const weft__env *env, char *const *environment,
                               weft__launch *launch_out);
 
