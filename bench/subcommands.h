@@ -3,7 +3,7 @@
 #ifndef WEFT_BENCH_SUBCOMMANDS_H
 #define WEFT_BENCH_SUBCOMMANDS_H
 
-#define SUBCOMMANDS
+#define SUBCOMMANDS SUBCOMMAND(topo, "the machine, where ranks sit, and what their groups cross")
 
 #define SUBCOMMAND(name, help) int command_##name(int argc, char **argv);
 SUBCOMMANDS
