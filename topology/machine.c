@@ -8,7 +8,6 @@
 #include <weft/machine.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "machine_build.h"
 
@@ -39,7 +38,6 @@ static weft_result fill(weft_machine *machine, const weft_machine_config *config
 {
     weft_result result = weft__machine_read(machine, config);
     if (result == WEFT_AGAIN) {
-        weft__log(WEFT_LOG_WARN, "the machine is taken as flat: %s", machine->unseen[machine->unseen_count - 1]);
         forget_objects(machine);
         result = weft__machine_read_flat(machine);
     }

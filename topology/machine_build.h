@@ -28,8 +28,8 @@ struct weft_machine {
 
 /* Readers of machines. On failure the machine may be half filled; only weft_machine_close() may follow. */
 weft_result weft__machine_read_flat(weft_machine *machine);
-/* @p config has neither or one of xml and synthetic. WEFT_AGAIN: refused, take a flat machine (the reason is among
- * what was not seen). */
+/* @p config has neither or one of xml and synthetic. WEFT_AGAIN: take a flat machine; the reason is among what was
+ * not seen. */
 weft_result weft__machine_read(weft_machine *machine, const weft_machine_config *config);
 
 /* Begin an object below @p parent; *index_out is its number. Nothing but kind, parent and os_number (none) is set. */

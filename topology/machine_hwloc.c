@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "machine_build.h"
 
 typedef struct reading {
@@ -375,7 +376,9 @@ static weft_result read_topology(reading *r, const weft_machine_config *config)
 
 static weft_result refused(weft_machine *machine, const char *what)
 {
-    WEFT_TRY(weft__machine_unseen(machine, "%s: hwloc refused it (%s)", what, strerror(errno)));
+    const char *why = strerror(errno);
+    WEFT_TRY(weft__machine_unseen(machine, "%s: hwloc refused it (%s)", what, why));
+    weft__log(WEFT_LOG_WARN, "the machine is taken as flat: hwloc refused %s (%s)", what, why);
     return WEFT_AGAIN;
 }
 

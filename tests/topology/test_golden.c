@@ -59,12 +59,17 @@ static char *groups_text(const weft__grid *grid, unsigned mask, int offset)
 {
     int size = weft__grid_group_size(grid, mask), groups = grid->places / size;
     int *places = calloc((size_t)size, sizeof *places);
-    char *text = malloc((size_t)grid->places * 12 + 1), *end = text;
-    *text = 0;
+    size_t bytes = (size_t)grid->places * 12 + 1, used = 0;
+    char *text = calloc(bytes, 1);
+    CHECK(places && text);
     for (int g = 0; g < groups; g++) {
         weft__grid_group(grid, mask, g, places);
         for (int i = 0; i < size; i++)
-            end += sprintf(end, "%s%d", i ? "," : g ? ";" : "", places[i] + (offset > 0 ? offset : 0));
+            used += (size_t)snprintf(text + used, bytes - used, "%s%d",
+                                     i   ? ","
+                                     : g ? ";"
+                                         : "",
+                                     places[i] + (offset > 0 ? offset : 0));
     }
     free(places);
     return text;
