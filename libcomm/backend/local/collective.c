@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The collective at the head of a comm goes through its phases: enter, move, (move again,) release, leave. Each phase ends
+ * when it can, and a slice of time ends all. */
+#include <string.h>
+
+#include "backend/local/local.h"
+#include "base/clock.h"
+
+/* Bytes that a rank puts into its slot if the operation is small; the same on all ranks. */
+static size_t slot_payload(const weft__local_comm *lc, const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    bool parts = c->kind == WEFT_REDUCE_SCATTER || c->kind == WEFT_ALL_TO_ALL;
+    return c->count * weft_dtype_bytes(c->dtype) * (parts ? (size_t)lc->count : 1);
+}
+
+static bool sends(const weft__local_comm *lc, const weft_op *op)
+{
+    return op->what.kind != WEFT_BARRIER && (op->what.kind != WEFT_BROADCAST || op->what.root == lc->rank);
+}
+
+/* Everybody must have released what lies in the slot that operation @p number will use. */
+static bool slot_is_free(weft__local_comm *lc, uint64_t number)
+{
+    if (number <= WEFT__AHEAD || lc->released_by_all >= number - WEFT__AHEAD)
+        return true;
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < lc->count; i++) {
+        uint64_t released = i == lc->rank ? number - 1 : atomic_load(&lc->pages[i]->released);
+        least = released < least ? released : least;
+    }
+    lc->released_by_all = least;
+    return least >= number - WEFT__AHEAD;
+}
+
+/* The others read our memory where it lies. */
+static void drop_pushes(weft__local_comm *lc)
+{
+    for (int i = 0; i < lc->count; i++)
+        lc->plan.push[i] = (weft__push){0};
+}
+
+/* Put the descriptor, and a small input, where the others see it. */
+static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    bool rooted = c->kind == WEFT_BROADCAST || c->kind == WEFT_REDUCE;
+    bool lends_recv = c->kind == WEFT_ALL_REDUCE || c->kind == WEFT_REDUCE;
+    bool in_place_exchange = c->kind == WEFT_ALL_TO_ALL && c->send == c->recv;
+    size_t payload = slot_payload(lc, op);
+    weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
+    *d = (weft__descriptor){.count = c->count,
+                            .send = WEFT__NOWHERE,
+                            .recv = WEFT__NOWHERE,
+                            .root = rooted ? c->root : 0,
+                            .kind = (uint8_t)c->kind,
+                            .dtype = (uint8_t)c->dtype,
+                            .reduction = (uint8_t)c->reduction};
+    if (lc->plan.in_slot) {
+        if (sends(lc, op) && payload)
+            memcpy(weft__page_slot(&lc->layout, lc->page, op->number), c->send, payload);
+        return;
+    }
+    if (sends(lc, op) && !in_place_exchange)
+        d->send = weft__local_offset(lc, c->send, payload);
+    if (lends_recv)
+        d->recv = weft__local_offset(lc, c->recv, payload);
+}
+
+static bool enter(weft__local_comm *lc, weft_op *op)
+{
+    if (!slot_is_free(lc, op->number))
+        return false;
+    lc->plan.in_slot = slot_payload(lc, op) <= lc->slot_bytes;
+    fill_descriptor(lc, op);
+    weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
+    weft__plan_first(lc, op);
+    if (d->send != WEFT__NOWHERE)
+        drop_pushes(lc);
+    else if (d->recv == WEFT__NOWHERE)
+        lc->plan.readers = WEFT__NOBODY;
+    d->arrived_ticks = op->last_arrival = weft__ticks();
+    op->late_rank = lc->ranks[lc->rank];
+    atomic_store(&lc->page->arrived, op->number);
+    weft__local_wake_all(lc);
+    return true;
+}
+
+/* Have all that @p whom says arrived, asking for the same? */
+static bool have_met(weft__local_comm *lc, weft_op *op, weft__whom whom)
+{
+    if (whom == WEFT__NOBODY)
+        return true;
+    if (whom == WEFT__ROOT)
+        return weft__local_met(lc, op, op->what.root);
+    for (int i = 0; i < lc->count; i++)
+        if (!weft__local_met(lc, op, i))
+            return false;
+    return true;
+}
+
+static unsigned move(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done)
+{
+    bool sums_for_others = !lc->plan.in_slot && (op->what.kind == WEFT_ALL_REDUCE || op->what.kind == WEFT_REDUCE);
+    if (sums_for_others && !lc->plan.fused) {
+        if (!have_met(lc, op, WEFT__EVERYBODY))
+            return 0;
+        lc->plan.fused = weft__plan_can_fuse(lc, op);
+    }
+    unsigned answer = lc->plan.fused ? weft__move_fused(lc, op, until, done) : weft__move_some(lc, op, until, done);
+    *done = *done && have_met(lc, op, lc->plan.meet);
+    return answer;
+}
+
+/* Members whose memory was read where it lies: nobody may have failed and given it away meanwhile. */
+static bool all_still_good(weft__local_comm *lc, const weft_op *op)
+{
+    for (int i = 0; i < lc->count; i++)
+        if (i != lc->rank && !weft__local_still_good(lc, i, op->number))
+            return false;
+    return true;
+}
+
+static weft__phase after_move(weft__local_comm *lc, weft_op *op)
+{
+    if (op->what.kind != WEFT_ALL_REDUCE || lc->plan.in_slot || lc->plan.fused)
+        return WEFT__RELEASE;
+    atomic_store(&lc->page->produced, op->number);
+    weft__local_wake_all(lc);
+    weft__plan_second(lc, op);
+    if (weft__page_descriptor(lc->page, op->number)->recv != WEFT__NOWHERE)
+        drop_pushes(lc);
+    return WEFT__SECOND_MOVE;
+}
+
+/* Have those that read this rank's memory, or write into it, let go? */
+static bool is_released(const weft__local_comm *lc, const weft_op *op)
+{
+    weft__whom readers = lc->plan.fused ? WEFT__EVERYBODY : lc->plan.readers;
+    for (int i = 0; i < lc->count; i++) {
+        bool reads = readers == WEFT__EVERYBODY || (readers == WEFT__ROOT && i == op->what.root);
+        if (reads && i != lc->rank && atomic_load(&lc->pages[i]->released) < op->number)
+            return false;
+    }
+    return true;
+}
+
+/* Take the head one phase on, if it can be. */
+static unsigned advance(weft__local_comm *lc, weft_op *op, uint64_t until)
+{
+    unsigned answer = 0;
+    bool done = false;
+    switch (lc->phase) {
+    case WEFT__ENTER:
+        if (!enter(lc, op))
+            return 0;
+        lc->phase = WEFT__MOVE;
+        return WEFT_PROGRESS_MOVED;
+    case WEFT__MOVE:
+        answer = move(lc, op, until, &done);
+        if (done && all_still_good(lc, op)) {
+            lc->phase = after_move(lc, op);
+            answer = WEFT_PROGRESS_MOVED;
+        }
+        return answer;
+    case WEFT__SECOND_MOVE:
+        answer = weft__move_some(lc, op, until, &done);
+        if (done && all_still_good(lc, op)) {
+            lc->phase = WEFT__RELEASE;
+            answer = WEFT_PROGRESS_MOVED;
+        }
+        return answer;
+    case WEFT__RELEASE:
+        atomic_store(&lc->page->released, op->number);
+        weft__local_wake_all(lc);
+        lc->phase = WEFT__LEAVE;
+        return WEFT_PROGRESS_MOVED;
+    case WEFT__LEAVE:
+        if (!is_released(lc, op))
+            return 0;
+        lc->head = op->next;
+        if (!lc->head)
+            lc->tail = &lc->head;
+        lc->phase = WEFT__ENTER;
+        lc->last_number = op->number;
+        weft_backend_done(op, WEFT_OK);
+        return WEFT_PROGRESS_MOVED;
+    }
+    return 0;
+}
+
+unsigned weft__local_collectives(weft__local_comm *lc, uint64_t until)
+{
+    unsigned answer = 0;
+    while (lc->head && !weft__local_has_verdict(lc)) {
+        if (!advance(lc, lc->head, until))
+            break;
+        answer = WEFT_PROGRESS_MOVED;
+        if (weft__ticks() >= until)
+            break;
+    }
+    return answer;
+}

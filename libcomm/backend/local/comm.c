@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a comm: a page in this rank's heap, then the pages of the others, and in the end everybody's leave. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/local/local.h"
+#include "base/error.h"
+
+static void free_parts(weft__local_comm *lc)
+{
+    if (lc->page)
+        weft__heap_free(&lc->local->world->heap, lc->page);
+    free(lc->pages);
+    free(lc->bases);
+    free(lc->writers);
+    free(lc->readers);
+    free(lc->plan.move);
+    free(lc->plan.push);
+    free(lc->met);
+    free(lc->sources);
+    free(lc->lanes);
+    free(lc);
+}
+
+static weft_result alloc_parts(weft__local_comm *lc)
+{
+    size_t n = (size_t)lc->count;
+    lc->pages = weft__alloc(n * sizeof *lc->pages);
+    lc->bases = weft__alloc(n * sizeof *lc->bases);
+    lc->writers = weft__alloc(n * sizeof *lc->writers);
+    lc->readers = weft__alloc(n * sizeof *lc->readers);
+    lc->plan.move = weft__alloc(n * sizeof *lc->plan.move);
+    lc->plan.push = weft__alloc(n * sizeof *lc->plan.push);
+    lc->met = weft__alloc(n * sizeof *lc->met);
+    lc->sources = weft__alloc(n * sizeof *lc->sources);
+    if (!lc->pages || !lc->bases || !lc->writers || !lc->readers || !lc->plan.move || !lc->plan.push || !lc->met ||
+        !lc->sources)
+        return WEFT_E_NO_MEMORY;
+    void *page;
+    WEFT_TRY(weft__lanes_open(lc));
+    WEFT_TRY(weft__heap_alloc(&lc->local->world->heap, lc->layout.total, &page));
+    lc->page = page;
+    return WEFT_OK;
+}
+
+weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
+                                    unsigned char card[WEFT_BACKEND_CARD_BYTES])
+{
+    weft__local *local = state;
+    weft__local_comm *lc = weft__alloc(sizeof *lc);
+    if (!lc)
+        return WEFT_E_NO_MEMORY;
+    lc->local = local;
+    lc->comm = comm->comm;
+    lc->name = comm->name;
+    lc->rank = comm->rank;
+    lc->count = comm->count;
+    lc->ranks = comm->ranks;
+    lc->channels = comm->p2p_channels;
+    lc->slot_bytes = local->slot_bytes;
+    lc->tail = &lc->head;
+    lc->layout = weft__page_lay_out(comm->count, (int)comm->p2p_channels, local->slot_bytes);
+    weft_result result = alloc_parts(lc);
+    if (result != WEFT_OK) {
+        free_parts(lc);
+        return result;
+    }
+    uint64_t offset = (uint64_t)((unsigned char *)lc->page - local->world->own->base);
+    memcpy(card, &offset, sizeof offset);
+    *comm_out = lc;
+    return WEFT_OK;
+}
+
+weft_result weft__local_comm_connect(void *comm, const unsigned char *cards)
+{
+    weft__local_comm *lc = comm;
+    const weft__page_layout *l = &lc->layout;
+    for (int i = 0; i < lc->count; i++) {
+        uint64_t offset;
+        memcpy(&offset, cards + (size_t)i * WEFT_BACKEND_CARD_BYTES, sizeof offset);
+        lc->bases[i] = weft__local_segment(lc, i)->base;
+        lc->pages[i] = (weft__page *)(lc->bases[i] + offset);
+        if (i == lc->rank)
+            continue;
+        lc->writers[i] = (weft__pipe_writer){.out = weft__page_pipe_out(l, lc->page, i),
+                                             .in = weft__page_pipe_in(l, lc->pages[i], lc->rank),
+                                             .bytes = l->pipe_bytes};
+        lc->readers[i] = (weft__pipe_reader){.out = weft__page_pipe_out(l, lc->pages[i], lc->rank),
+                                             .in = weft__page_pipe_in(l, lc->page, i),
+                                             .bytes = l->pipe_bytes};
+    }
+    lc->pages[lc->rank] = lc->page;
+    weft__lanes_connect(lc);
+    lc->connected = true;
+    return WEFT_OK;
+}
+
+static bool all_have_left(const weft__local_comm *lc)
+{
+    for (int i = 0; i < lc->count; i++) {
+        bool gone = i == lc->rank || atomic_load(&lc->local->world->lost[lc->ranks[i]]) ||
+                    atomic_load(&weft__local_segment(lc, i)->header->state) == WEFT__RANK_CLOSED ||
+                    (lc->connected && atomic_load(&lc->pages[i]->destroyed));
+        if (!gone)
+            return false;
+    }
+    return true;
+}
+
+static void leave_active(weft__local_comm *lc)
+{
+    for (weft__local_comm **link = &lc->local->active; *link; link = &(*link)->next)
+        if (*link == lc) {
+            *link = lc->next;
+            break;
+        }
+    lc->active = false;
+}
+
+weft_result weft__local_comm_destroy(void *comm, int force)
+{
+    weft__local_comm *lc = comm;
+    if (lc->active)
+        leave_active(lc);
+    if (!atomic_load(&lc->page->destroyed)) {
+        atomic_store(&lc->page->destroyed, 1);
+        for (int i = 0; lc->connected && i < lc->count; i++)
+            if (i != lc->rank)
+                weft__local_wake(lc, i);
+    }
+    if (!force && !all_have_left(lc))
+        return WEFT_PENDING;
+    free_parts(lc);
+    return WEFT_OK;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failure: how it is told, how it is noticed, and when the buffers of failed operations may be given back. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/local/local.h"
+#include "base/clock.h"
+
+#define LINGER_NS  200000000.0 /* a member that is stopped in the middle of a write gets this long to finish it */
+#define LOOK_EVERY 16          /* looks in vain between two looks for failures */
+
+void weft__local_abort(void *comm, weft_result result, const char *text)
+{
+    weft__local_comm *lc = comm;
+    snprintf(lc->page->verdict_text, sizeof lc->page->verdict_text, "%s", text);
+    lc->page->verdict_number = lc->head ? lc->head->number : lc->last_number + 1;
+    atomic_store(&lc->page->verdict, (int32_t)result);
+    lc->failed = true;
+    lc->give_back_ticks = weft__ticks() + (uint64_t)(LINGER_NS / lc->local->world->progress.ns_per_tick);
+    weft__local_wake_all(lc);
+}
+
+/* The verdict of a member, if it concerns operation @p number, becomes this rank's. What ended well over there before it
+ * failed is still good. */
+static bool take_over_verdict(weft__local_comm *lc, int member, uint64_t number)
+{
+    const weft__page *page = lc->pages[member];
+    int32_t verdict = atomic_load(&page->verdict);
+    if (verdict == WEFT_OK || page->verdict_number > number)
+        return false;
+    weft_backend_fail(lc->comm, (weft_result)verdict, "%s [told by rank %d]", page->verdict_text, lc->ranks[member]);
+    return true;
+}
+
+bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number)
+{
+    return !take_over_verdict(lc, member, number);
+}
+
+/* Is the head waiting for this member, which has left? Its counters were its last word, so they are read after that. */
+static bool misses(const weft__local_comm *lc, int member)
+{
+    if (!lc->head || lc->phase == WEFT__ENTER)
+        return lc->head && atomic_load(&lc->pages[member]->released) + WEFT__AHEAD < lc->head->number;
+    uint64_t n = lc->head->number;
+    if (lc->phase == WEFT__LEAVE)
+        return atomic_load(&lc->pages[member]->released) < n;
+    return atomic_load(&lc->pages[member]->arrived) < n || atomic_load(&lc->pages[member]->released) < n;
+}
+
+static bool has_left(const weft__local_comm *lc, int member)
+{
+    return atomic_load(&lc->pages[member]->destroyed) ||
+           atomic_load(&weft__local_segment(lc, member)->header->state) == WEFT__RANK_CLOSED;
+}
+
+void weft__local_look_for_failure(weft__local_comm *lc)
+{
+    uint64_t number = lc->head ? lc->head->number : WEFT__ANY_NUMBER;
+    for (int i = 0; i < lc->count; i++) {
+        if (i == lc->rank || take_over_verdict(lc, i, number))
+            continue;
+        if (has_left(lc, i) && (misses(lc, i) || weft__lanes_miss(lc, i)))
+            weft_backend_fail(lc->comm, WEFT_E_PEER_LOST, "rank %d has destroyed comm %s, which others still use",
+                              lc->ranks[i], lc->name);
+    }
+}
+
+/* May this member still write into a buffer of ours? It stops when it has seen the failure, or when it has gone. */
+static bool may_write(const weft__local_comm *lc, int member)
+{
+    const weft__page *page = lc->pages[member];
+    return member != lc->rank && atomic_load(&page->verdict) == WEFT_OK && !has_left(lc, member) &&
+           !atomic_load(&lc->local->world->lost[lc->ranks[member]]) && atomic_load(&page->released) < lc->head->number;
+}
+
+static bool must_linger(const weft__local_comm *lc)
+{
+    if (!lc->head || lc->phase == WEFT__ENTER || weft__ticks() > lc->give_back_ticks)
+        return false;
+    if (weft__page_descriptor(lc->page, lc->head->number)->recv == WEFT__NOWHERE)
+        return false;
+    for (int i = 0; i < lc->count; i++)
+        if (may_write(lc, i))
+            return true;
+    return false;
+}
+
+unsigned weft__local_give_back(weft__local_comm *lc)
+{
+    if (!lc->failed || must_linger(lc))
+        return 0;
+    weft_result verdict = (weft_result)atomic_load(&lc->comm->verdict);
+    while (lc->head) {
+        weft_op *op = lc->head;
+        lc->head = op->next;
+        weft_backend_done(op, verdict);
+    }
+    lc->tail = &lc->head;
+    lc->phase = WEFT__ENTER;
+    weft__lanes_give_back(lc);
+    return WEFT_PROGRESS_MOVED;
+}
+
+/* ------------------------------------------------------------------------------------------- explaining */
+
+/* "3 (last seen in operation 41, all_gather, 1.0 s ago)" */
+static size_t name_absent(const weft__local_comm *lc, int member, uint64_t arrived, char *text, size_t bytes)
+{
+    if (!arrived)
+        return (size_t)snprintf(text, bytes, "%d (never seen in this comm)", lc->ranks[member]);
+    const weft__descriptor *d = weft__page_descriptor(lc->pages[member], arrived);
+    double ago = (double)(weft__ticks() - d->arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
+    return (size_t)snprintf(text, bytes, "%d (last seen in operation %llu, %s, %.1f s ago)", lc->ranks[member],
+                            (unsigned long long)arrived, weft_collective_string((weft_collective_kind)d->kind), ago);
+}
+
+void weft__local_explain(void *comm, const weft_op *op, char *text, size_t bytes)
+{
+    weft__local_comm *lc = comm;
+    text[0] = 0;
+    if (op->is_p2p) {
+        weft__lanes_explain(lc, op, text, bytes);
+        return;
+    }
+    if (op != lc->head) {
+        snprintf(text, bytes, "it waits for operation %llu of this comm", (unsigned long long)lc->head->number);
+        return;
+    }
+    size_t used = 0;
+    for (int i = 0; i < lc->count && used < bytes; i++) {
+        uint64_t arrived = atomic_load(&lc->pages[i]->arrived);
+        if (i == lc->rank || arrived >= op->number)
+            continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s", used ? ", " : "not arrived: ");
+        if (used < bytes)
+            used += name_absent(lc, i, arrived, text + used, bytes - used);
+    }
+    for (int i = 0; i < lc->count && !used; i++)
+        if (i != lc->rank && atomic_load(&lc->pages[i]->released) < op->number)
+            used += (size_t)snprintf(text, bytes, "rank %d has arrived and does not go on", lc->ranks[i]);
+}

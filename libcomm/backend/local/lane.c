@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages. Each peer and channel is a lane with mail of its own in both directions, so lanes never hold each other up. A
+ * small message goes through the pipe and is done at once; a large one is fetched where it lies, or streamed through the
+ * pipe if the peer cannot reach it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/local/local.h"
+#include "base/clock.h"
+
+#define SMALL ((size_t)4 << 10)
+#define PART  ((size_t)64 << 10)
+
+/* Messages in the order they were started. */
+typedef struct queue {
+    weft__message *first, **end;
+} queue;
+
+struct weft__lane {
+    int peer;
+    uint32_t channel;
+    /* To the peer. */
+    queue unposted; /* the first may be streaming: posted, its bytes on their way */
+    queue posted;   /* fetched by the peer where they lie */
+    bool streaming;
+    uint64_t posts, taken_seen;
+    weft__mail_out *out;
+    const weft__mail_in *out_taken;
+    weft__pipe_writer writer;
+    /* From the peer. */
+    queue wanted;
+    uint64_t takes, posted_seen;
+    const weft__mail_out *in;
+    weft__mail_in *in_taken;
+    weft__pipe_reader reader;
+
+    bool busy;
+    weft__lane *next; /* busy */
+};
+
+static void put(queue *q, weft__message *m)
+{
+    m->next = NULL;
+    *q->end = m;
+    q->end = &m->next;
+}
+
+static weft__message *take(queue *q)
+{
+    weft__message *m = q->first;
+    q->first = m->next;
+    if (!q->first)
+        q->end = &q->first;
+    return m;
+}
+
+static void clear(queue *q)
+{
+    q->first = NULL;
+    q->end = &q->first;
+}
+
+/* ------------------------------------------------------------------------------------------- opening */
+
+weft_result weft__lanes_open(weft__local_comm *lc)
+{
+    size_t lanes = (size_t)lc->count * lc->channels;
+    lc->lanes = weft__alloc(lanes * sizeof *lc->lanes);
+    if (!lc->lanes)
+        return WEFT_E_NO_MEMORY;
+    for (size_t i = 0; i < lanes; i++) {
+        weft__lane *lane = &lc->lanes[i];
+        lane->peer = (int)(i / lc->channels);
+        lane->channel = (uint32_t)(i % lc->channels);
+        clear(&lane->unposted);
+        clear(&lane->posted);
+        clear(&lane->wanted);
+    }
+    return WEFT_OK;
+}
+
+void weft__lanes_connect(weft__local_comm *lc)
+{
+    const weft__page_layout *l = &lc->layout;
+    for (size_t i = 0; i < (size_t)lc->count * lc->channels; i++) {
+        weft__lane *lane = &lc->lanes[i];
+        weft__page *theirs = lc->pages[lane->peer];
+        lane->out = weft__page_mail_out(l, lc->page, lane->peer, lane->channel);
+        lane->out_taken = weft__page_mail_in(l, theirs, lc->rank, lane->channel);
+        lane->in = weft__page_mail_out(l, theirs, lc->rank, lane->channel);
+        lane->in_taken = weft__page_mail_in(l, lc->page, lane->peer, lane->channel);
+        lane->writer =
+            (weft__pipe_writer){.out = &lane->out->pipe, .in = &lane->out_taken->pipe, .bytes = l->mail_bytes};
+        lane->reader = (weft__pipe_reader){.out = &lane->in->pipe, .in = &lane->in_taken->pipe, .bytes = l->mail_bytes};
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- starting */
+
+/* What the others can be told of this rank's last batch: its first message. */
+static void tell_doing(weft__local_comm *lc, const weft_op *op)
+{
+    for (uint32_t i = 0; i < op->message_count; i++) {
+        const weft_p2p *m = &op->messages[i];
+        if (m->peer == lc->rank)
+            continue;
+        uint64_t doing =
+            1 | (uint64_t)(m->kind == WEFT_RECV) << 1 | (uint64_t)m->channel << 8 | (uint64_t)m->peer << 32;
+        atomic_store_explicit(&lc->page->doing, doing, memory_order_relaxed);
+        atomic_store_explicit(&lc->page->doing_ticks, weft__ticks(), memory_order_relaxed);
+        return;
+    }
+}
+
+void weft__lanes_start(weft__local_comm *lc, weft_op *op)
+{
+    weft__batch *batch = op->memory;
+    weft__message *messages = (weft__message *)(batch + 1);
+    batch->left = 0;
+    for (uint32_t i = 0; i < op->message_count; i++) {
+        const weft_p2p *what = &op->messages[i];
+        if (what->peer == lc->rank)
+            continue;
+        weft__message *m = &messages[i];
+        *m = (weft__message){.op = op, .what = what, .bytes = what->count * weft_dtype_bytes(what->dtype)};
+        weft__lane *lane = &lc->lanes[(size_t)what->peer * lc->channels + what->channel];
+        put(what->kind == WEFT_SEND ? &lane->unposted : &lane->wanted, m);
+        batch->left++;
+        if (!lane->busy) {
+            lane->busy = true;
+            lane->next = lc->busy_lanes;
+            lc->busy_lanes = lane;
+        }
+    }
+    tell_doing(lc, op);
+    if (!batch->left)
+        weft_backend_done(op, WEFT_OK);
+}
+
+static void message_done(weft__message *m)
+{
+    weft__batch *batch = m->op->memory;
+    if (--batch->left == 0)
+        weft_backend_done(m->op, WEFT_OK);
+}
+
+static void mark_first(weft_op *op)
+{
+    if (!op->first)
+        op->first = weft__ticks();
+}
+
+/* ------------------------------------------------------------------------------------------- sending */
+
+static void post(weft__local_comm *lc, weft__lane *lane, weft__message *m, uint64_t mode, uint64_t offset)
+{
+    m->entry = lane->posts;
+    lane->out->entries[lane->posts % WEFT__MAIL_ENTRIES] =
+        (weft__mail_entry){.bytes = m->bytes, .tag = m->what->tag, .offset = offset, .mode = mode};
+    atomic_store(&lane->out->posted, ++lane->posts);
+    weft__local_wake(lc, lane->peer);
+    mark_first(m->op);
+}
+
+static bool has_entry(weft__lane *lane)
+{
+    if (lane->posts - lane->taken_seen >= WEFT__MAIL_ENTRIES)
+        lane->taken_seen = atomic_load(&lane->out_taken->taken);
+    return lane->posts - lane->taken_seen < WEFT__MAIL_ENTRIES;
+}
+
+/* Stream on. True: all of the first message is in the pipe. */
+static bool stream(weft__local_comm *lc, weft__lane *lane, weft__message *m, unsigned *moved)
+{
+    size_t part;
+    while (m->done < m->bytes) {
+        part = weft__pipe_write(&lane->writer, (const unsigned char *)m->what->buffer + m->done, m->bytes - m->done);
+        if (!part)
+            return false;
+        m->done += part;
+        *moved = WEFT_PROGRESS_MOVED;
+        weft__local_wake(lc, lane->peer);
+    }
+    return true;
+}
+
+static bool fits_pipe(weft__lane *lane, size_t bytes)
+{
+    unsigned char *to;
+    return bytes <= SMALL && lane->writer.position - lane->writer.read_seen + bytes <= lane->writer.bytes - SMALL &&
+           (bytes == 0 || weft__pipe_room(&lane->writer, &to) > 0);
+}
+
+static unsigned send_some(weft__local_comm *lc, weft__lane *lane)
+{
+    unsigned moved = 0;
+    while (lane->unposted.first) {
+        weft__message *m = lane->unposted.first;
+        if (!lane->streaming) {
+            if (!has_entry(lane))
+                break;
+            uint64_t offset =
+                fits_pipe(lane, m->bytes) ? WEFT__NOWHERE : weft__local_offset(lc, m->what->buffer, m->bytes);
+            moved = WEFT_PROGRESS_MOVED;
+            if (offset != WEFT__NOWHERE) {
+                post(lc, lane, m, WEFT__MAIL_DIRECT, offset);
+                put(&lane->posted, take(&lane->unposted));
+                continue;
+            }
+            post(lc, lane, m, WEFT__MAIL_IN_PIPE, 0);
+            lane->streaming = true;
+        }
+        if (!stream(lc, lane, m, &moved))
+            break;
+        lane->streaming = false;
+        message_done(take(&lane->unposted));
+    }
+    if (lane->posted.first)
+        lane->taken_seen = atomic_load(&lane->out_taken->taken);
+    while (lane->posted.first && lane->taken_seen > lane->posted.first->entry) {
+        message_done(take(&lane->posted));
+        moved = WEFT_PROGRESS_MOVED;
+    }
+    return moved;
+}
+
+/* ------------------------------------------------------------------------------------------- receiving */
+
+static bool matches(weft__local_comm *lc, const weft__lane *lane, const weft__mail_entry *e, const weft__message *m)
+{
+    int from = lc->ranks[lane->peer], to = lc->ranks[lc->rank];
+    if (e->bytes != m->bytes)
+        weft_backend_fail(lc->comm, WEFT_E_MISMATCH,
+                          "comm %s, channel %u: rank %d sends %llu bytes, rank %d receives %zu bytes", lc->name,
+                          lane->channel, from, (unsigned long long)e->bytes, to, m->bytes);
+    else if (e->tag && m->what->tag && e->tag != m->what->tag)
+        weft_backend_fail(lc->comm, WEFT_E_MISMATCH,
+                          "comm %s, channel %u: rank %d sends tag %#llx, rank %d receives %#llx", lc->name,
+                          lane->channel, from, (unsigned long long)e->tag, to, (unsigned long long)m->what->tag);
+    else
+        return true;
+    return false;
+}
+
+static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_entry *e, weft__message *m)
+{
+    const unsigned char *from;
+    size_t left = m->bytes - m->done, part = left < PART ? left : PART;
+    if (e->mode == WEFT__MAIL_DIRECT) {
+        from = lc->bases[lane->peer] + e->offset + m->done;
+    } else {
+        size_t available = weft__pipe_available(&lane->reader, &from);
+        part = part < available ? part : available;
+    }
+    if (!part)
+        return 0;
+    memcpy((unsigned char *)m->what->buffer + m->done, from, part);
+    if (e->mode == WEFT__MAIL_IN_PIPE) {
+        weft__pipe_took(&lane->reader, part, part == left);
+        weft__local_wake(lc, lane->peer);
+    }
+    m->done += part;
+    return part;
+}
+
+static unsigned receive_some(weft__local_comm *lc, weft__lane *lane, uint64_t until)
+{
+    unsigned moved = 0;
+    while (lane->wanted.first) {
+        weft__message *m = lane->wanted.first;
+        if (lane->posted_seen <= lane->takes)
+            lane->posted_seen = atomic_load(&lane->in->posted);
+        if (lane->posted_seen <= lane->takes)
+            break;
+        const weft__mail_entry *e = &lane->in->entries[lane->takes % WEFT__MAIL_ENTRIES];
+        if (m->done == 0 && !matches(lc, lane, e, m))
+            break;
+        mark_first(m->op);
+        while (m->done < m->bytes && fetch(lc, lane, e, m)) {
+            moved = WEFT_PROGRESS_MOVED;
+            if (weft__ticks() >= until)
+                break;
+        }
+        if (m->done < m->bytes)
+            break;
+        if (e->mode == WEFT__MAIL_DIRECT && !weft__local_still_good(lc, lane->peer, WEFT__ANY_NUMBER))
+            break;
+        atomic_store(&lane->in_taken->taken, ++lane->takes);
+        weft__local_wake(lc, lane->peer);
+        message_done(take(&lane->wanted));
+        moved = WEFT_PROGRESS_MOVED;
+    }
+    return moved;
+}
+
+/* ------------------------------------------------------------------------------------------- all lanes */
+
+unsigned weft__lanes_progress(weft__local_comm *lc, uint64_t until)
+{
+    unsigned moved = 0;
+    for (weft__lane **link = &lc->busy_lanes; *link && !weft__local_has_verdict(lc);) {
+        weft__lane *lane = *link;
+        moved |= send_some(lc, lane);
+        moved |= receive_some(lc, lane, until);
+        lane->busy = lane->unposted.first || lane->posted.first || lane->wanted.first;
+        if (lane->busy)
+            link = &lane->next;
+        else
+            *link = lane->next;
+    }
+    return moved;
+}
+
+bool weft__lanes_miss(const weft__local_comm *lc, int member)
+{
+    for (const weft__lane *lane = lc->busy_lanes; lane; lane = lane->next) {
+        if (lane->peer != member)
+            continue;
+        bool wants = lane->wanted.first && atomic_load(&lane->in->posted) <= lane->takes;
+        bool offers = lane->posted.first && atomic_load(&lane->out_taken->taken) <= lane->posted.first->entry;
+        if (wants || offers || lane->unposted.first)
+            return true;
+    }
+    return false;
+}
+
+/* The operations that messages belong to, each once; afterwards no lane knows any. */
+static weft_op *unlink_all(weft__local_comm *lc)
+{
+    weft_op *ops = NULL;
+    for (weft__lane *lane = lc->busy_lanes; lane; lane = lane->next) {
+        queue *queues[] = {&lane->unposted, &lane->posted, &lane->wanted};
+        for (int i = 0; i < 3; i++) {
+            for (weft__message *m = queues[i]->first; m; m = m->next) {
+                weft__batch *batch = m->op->memory;
+                if (!batch->left)
+                    continue; /* has been listed */
+                batch->left = 0;
+                m->op->next = ops;
+                ops = m->op;
+            }
+            clear(queues[i]);
+        }
+        lane->busy = false;
+    }
+    lc->busy_lanes = NULL;
+    return ops;
+}
+
+void weft__lanes_give_back(weft__local_comm *lc)
+{
+    weft_result verdict = (weft_result)atomic_load(&lc->comm->verdict);
+    for (weft_op *op = unlink_all(lc), *next; op; op = next) {
+        next = op->next;
+        weft_backend_done(op, verdict);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- explaining */
+
+static bool is_first(const weft__lane *lane, const weft_op *op, bool *sends)
+{
+    const weft__message *out = lane->posted.first ? lane->posted.first : lane->unposted.first;
+    *sends = out && out->op == op;
+    return *sends || (lane->wanted.first && lane->wanted.first->op == op);
+}
+
+void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, size_t bytes)
+{
+    size_t used = 0;
+    bool sends;
+    for (const weft__lane *lane = lc->busy_lanes; lane && used + 64 < bytes; lane = lane->next) {
+        if (!is_first(lane, op, &sends))
+            continue;
+        int peer = lc->ranks[lane->peer];
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s rank %d on channel %u waits", used ? "; " : "",
+                                 sends ? "send to" : "receive from", peer, lane->channel);
+        uint64_t doing = atomic_load_explicit(&lc->pages[lane->peer]->doing, memory_order_relaxed);
+        if (doing && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, ", rank %d last began to %s rank %d", peer,
+                                     doing & 2 ? "receive from" : "send to",
+                                     lc->ranks[(doing >> 32) % (uint64_t)lc->count]);
+    }
+}

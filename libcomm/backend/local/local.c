@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend's table, and the turns that comms take. */
+#include "backend/local/local.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#define SLOT_BYTES         ((size_t)4 << 10)
+#define SLOT_BYTES_CROWDED ((size_t)16 << 10) /* saves a round of context switches */
+#define TURN_NS            10000.0
+
+static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
+{
+    facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_ORDERED;
+    facts->queue_model = WEFT_QUEUE_PER_PEER_AND_CHANNEL;
+    facts->score = question->same_memory && question->count > 1 ? 50 : 0;
+    facts->op_bytes = sizeof(weft__batch);
+    facts->message_bytes = sizeof(weft__message);
+    return WEFT_OK;
+}
+
+static weft_result open_world(weft_world *world, void **state_out)
+{
+    if (!world->segments)
+        return WEFT_E_UNSUPPORTED;
+    weft__local *local = weft__alloc(sizeof *local);
+    if (!local)
+        return WEFT_E_NO_MEMORY;
+    bool crowded = weft__identity_crowded(world->identities, world->size, world->identities[world->rank].machine);
+    local->world = world;
+    local->vector = weft__vector_host();
+    local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
+    local->turn_ticks = (uint64_t)(TURN_NS / weft__ns_per_tick());
+    *state_out = local;
+    return WEFT_OK;
+}
+
+static void close_world(void *state)
+{
+    free(state);
+}
+
+static weft_result start(void *comm, weft_op *op)
+{
+    weft__local_comm *lc = comm;
+    if (!lc->active) {
+        lc->active = true;
+        lc->next = lc->local->active;
+        lc->local->active = lc;
+    }
+    if (op->is_p2p) {
+        weft__lanes_start(lc, op);
+        return WEFT_OK;
+    }
+    op->next = NULL;
+    *lc->tail = op;
+    lc->tail = &op->next;
+    return WEFT_OK;
+}
+
+static unsigned take_turn(weft__local_comm *lc, uint64_t until)
+{
+    if (weft__local_has_verdict(lc))
+        return weft__local_give_back(lc);
+    unsigned moved = lc->head ? weft__local_collectives(lc, until) : 0;
+    if (lc->busy_lanes)
+        moved |= weft__lanes_progress(lc, until);
+    if (!moved && (lc->head || lc->busy_lanes))
+        weft__local_look_for_failure(lc);
+    return moved;
+}
+
+static unsigned progress(void *state, uint64_t until)
+{
+    weft__local *local = state;
+    unsigned moved = 0;
+    for (weft__local_comm **link = &local->active; *link;) {
+        weft__local_comm *lc = *link;
+        uint64_t turn = weft__ticks() + local->turn_ticks;
+        moved |= take_turn(lc, turn < until ? turn : until);
+        if (lc->head || lc->busy_lanes) {
+            link = &lc->next;
+        } else {
+            lc->active = false;
+            *link = lc->next;
+        }
+    }
+    return moved;
+}
+
+const weft_backend weft__backend_local = {
+    .abi_major = WEFT_BACKEND_ABI,
+    .size = sizeof(weft_backend),
+    .name = "local",
+    .query = query,
+    .open = open_world,
+    .close = close_world,
+    .comm_create = weft__local_comm_create,
+    .comm_connect = weft__local_comm_connect,
+    .comm_abort = weft__local_abort,
+    .comm_destroy = weft__local_comm_destroy,
+    .start = start,
+    .progress = progress,
+    .explain = weft__local_explain,
+};

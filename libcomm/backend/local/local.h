@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local backend from inside: ranks of one host that read each other's memory. Everything here happens in the seat. */
+#ifndef WEFT_LOCAL_LOCAL_H
+#define WEFT_LOCAL_LOCAL_H
+#include <stdbool.h>
+
+#include "backend/local/page.h"
+#include "backend/local/pipe.h"
+#include "comm.h"
+#include "device/vector.h"
+#include "world.h"
+
+typedef struct weft__local weft__local;
+typedef struct weft__lane weft__lane;
+
+/* A part of a result: bytes that this rank fetches, in order, from one member or as a reduction from all. */
+typedef struct weft__move {
+    unsigned char *to;
+    size_t bytes, done;
+    size_t at;     /* where it begins in each source buffer */
+    int from;      /* member; -1 = reduce over all */
+    bool result;   /* from the source's result (recv), once it is produced; else from what it sends */
+    bool exchange; /* in place: only as far as our own bytes have been put into the pipe to it */
+} weft__move;
+
+/* Bytes of ours that a member cannot reach: put into the pipe to it, in order. */
+typedef struct weft__push {
+    const unsigned char *from;
+    size_t bytes, done;
+} weft__push;
+
+/* Whom an operation concerns. */
+typedef enum weft__whom { WEFT__NOBODY, WEFT__ROOT, WEFT__EVERYBODY } weft__whom;
+
+/* What one rank has to do for one collective. */
+typedef struct weft__plan {
+    int moves, pushes;  /* in use */
+    weft__move *move;   /* [count] */
+    weft__push *push;   /* [count], by member */
+    weft__whom meet;    /* must have arrived before this rank is done with the others */
+    weft__whom readers; /* read this rank's memory where it lies: it is free when they have released it */
+    bool in_slot;       /* small: everybody's input lies in its slot */
+    bool fused;         /* every buffer can be reached: see weft__move_fused() */
+    size_t fused_done;
+} weft__plan;
+
+typedef enum weft__phase { WEFT__ENTER, WEFT__MOVE, WEFT__SECOND_MOVE, WEFT__RELEASE, WEFT__LEAVE } weft__phase;
+
+typedef struct weft__local_comm {
+    weft__local *local;
+    weft_comm *comm;
+    const char *name;
+    int rank, count;
+    const int *ranks; /* world ranks */
+    size_t slot_bytes;
+    weft__page_layout layout;
+    weft__page *page;           /* own */
+    weft__page **pages;         /* of members */
+    unsigned char **bases;      /* of members' segments here */
+    weft__pipe_writer *writers; /* [count] */
+    weft__pipe_reader *readers; /* [count] */
+
+    /* The collective at the head, and those behind it. */
+    weft_op *head, **tail;
+    weft__phase phase;
+    weft__plan plan;
+    uint64_t *met;            /* [count]: last operation for which the member was seen to ask for the same */
+    const void **sources;     /* [count]: of a reduction */
+    uint64_t last_number;     /* of the operation that ended last */
+    uint64_t released_by_all; /* operations that everybody has released, as last seen */
+
+    /* P2p. */
+    weft__lane *lanes; /* [count * channels] */
+    uint32_t channels;
+    weft__lane *busy_lanes;
+
+    /* Failure. */
+    bool failed;              /* the verdict was told to the members */
+    uint64_t give_back_ticks; /* operations end at the latest then */
+    bool connected, active;
+    struct weft__local_comm *next; /* active */
+} weft__local_comm;
+
+struct weft__local {
+    weft_world *world;
+    const weft__vector *vector;
+    size_t slot_bytes;
+    weft__local_comm *active; /* comms with operations */
+    uint64_t turn_ticks;      /* what one comm may use before the next gets its turn */
+};
+
+/* comm.c: the life of a comm */
+weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
+                                    unsigned char card[WEFT_BACKEND_CARD_BYTES]);
+weft_result weft__local_comm_connect(void *comm, const unsigned char *cards);
+weft_result weft__local_comm_destroy(void *comm, int force);
+
+/* fail.c: failures */
+void weft__local_abort(void *comm, weft_result result, const char *text);
+/* Nothing can be done now: is that because a member has failed or gone? Then the comm fails. */
+void weft__local_look_for_failure(weft__local_comm *lc);
+/* After memory of @p member was read for operation @p number: was it still the member's to give? False: the comm fails. */
+#define WEFT__ANY_NUMBER UINT64_MAX
+bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number);
+/* Give operations of a failed comm back once nobody writes into their buffers. */
+unsigned weft__local_give_back(weft__local_comm *lc);
+void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);
+
+/* collective.c: the operation at the head */
+unsigned weft__local_collectives(weft__local_comm *lc, uint64_t until);
+/* plan.c */
+void weft__plan_first(weft__local_comm *lc, const weft_op *op);
+void weft__plan_second(weft__local_comm *lc, const weft_op *op);
+bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
+/* The part of an all-reduce or reduce that member @p member sums: begin and bytes in the buffer. */
+void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member, size_t *begin, size_t *bytes);
+/* move.c: what a plan says, in bounded parts */
+unsigned weft__move_some(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done);
+unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done);
+/* Has the member arrived at @p number, asking for the same? A difference fails the comm. */
+bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
+
+/* lane.c: messages */
+typedef struct weft__batch {
+    uint64_t left; /* messages that are not done */
+} weft__batch;
+typedef struct weft__message {
+    weft_op *op;
+    const weft_p2p *what;
+    struct weft__message *next;
+    size_t bytes, done;
+    uint64_t entry;
+} weft__message;
+weft_result weft__lanes_open(weft__local_comm *lc);
+void weft__lanes_connect(weft__local_comm *lc);
+void weft__lanes_start(weft__local_comm *lc, weft_op *op);
+unsigned weft__lanes_progress(weft__local_comm *lc, uint64_t until);
+void weft__lanes_give_back(weft__local_comm *lc);
+/* Does a message wait for this member? */
+bool weft__lanes_miss(const weft__local_comm *lc, int member);
+void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, size_t text_bytes);
+
+/* ------------------------------------------------------------------------------------------- small things */
+
+/* The offset of a buffer in this rank's segment, or WEFT__NOWHERE. */
+static inline uint64_t weft__local_offset(const weft__local_comm *lc, const void *buffer, size_t bytes)
+{
+    const weft__segment *own = lc->local->world->own;
+    uint64_t offset = (uint64_t)((const unsigned char *)buffer - own->base);
+    uint64_t end = atomic_load_explicit(&own->header->bytes, memory_order_relaxed);
+    return buffer && offset < end && bytes <= end - offset ? offset : WEFT__NOWHERE;
+}
+
+static inline weft__segment *weft__local_segment(const weft__local_comm *lc, int member)
+{
+    return lc->local->world->segments[lc->ranks[member]];
+}
+
+/* The comm has failed on this rank. */
+static inline bool weft__local_has_verdict(const weft__local_comm *lc)
+{
+    return atomic_load_explicit(&lc->comm->verdict, memory_order_relaxed) != WEFT_OK;
+}
+
+/* Something was published for this member. */
+static inline void weft__local_wake(const weft__local_comm *lc, int member)
+{
+    weft__segment_wake(weft__local_segment(lc, member));
+}
+
+static inline void weft__local_wake_all(const weft__local_comm *lc)
+{
+    for (int i = 0; i < lc->count; i++)
+        if (i != lc->rank)
+            weft__local_wake(lc, i);
+}
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moving bytes as a plan says, a part at a time. Sums are made over the members in rank order, whatever comes first. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/local/local.h"
+#include "base/clock.h"
+
+#define PART  ((size_t)64 << 10) /* moved between two looks at the clock */
+#define BLOCK ((size_t)16 << 10) /* of a fused sum: stays in the first-level cache until all have it */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static int divisor_of(const weft__local_comm *lc, const weft_op *op)
+{
+    return op->what.reduction == WEFT_AVERAGE ? lc->count : 1;
+}
+
+/* ------------------------------------------------------------------------------------------- meeting */
+
+static void describe(const weft__descriptor *d, char *text, size_t bytes)
+{
+    bool reduces = d->kind == WEFT_ALL_REDUCE || d->kind == WEFT_REDUCE_SCATTER || d->kind == WEFT_REDUCE;
+    bool rooted = d->kind == WEFT_BROADCAST || d->kind == WEFT_REDUCE;
+    size_t used = (size_t)snprintf(text, bytes, "%s", weft_collective_string((weft_collective_kind)d->kind));
+    if (d->kind != WEFT_BARRIER)
+        used += (size_t)snprintf(text + used, bytes - used, " of %llu %s", (unsigned long long)d->count,
+                                 weft_dtype_string((weft_dtype)d->dtype));
+    if (reduces)
+        used +=
+            (size_t)snprintf(text + used, bytes - used, ", %s", weft_reduction_string((weft_reduction)d->reduction));
+    if (rooted)
+        snprintf(text + used, bytes - used, ", root %d", d->root);
+}
+
+static bool same(const weft__descriptor *a, const weft__descriptor *b)
+{
+    return a->count == b->count && a->root == b->root && a->kind == b->kind && a->dtype == b->dtype &&
+           a->reduction == b->reduction;
+}
+
+bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
+{
+    if (lc->met[member] >= op->number || member == lc->rank)
+        return true;
+    if (atomic_load(&lc->pages[member]->arrived) < op->number)
+        return false;
+    const weft__descriptor *mine = weft__page_descriptor(lc->page, op->number);
+    const weft__descriptor *theirs = weft__page_descriptor(lc->pages[member], op->number);
+    if (!same(mine, theirs)) {
+        char a[96], b[96];
+        describe(theirs, a, sizeof a);
+        describe(mine, b, sizeof b);
+        weft_backend_fail(lc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s, rank %d for %s",
+                          lc->name, (unsigned long long)op->number, lc->ranks[member], a, lc->ranks[lc->rank], b);
+        return false;
+    }
+    if (theirs->arrived_ticks >= op->last_arrival) {
+        op->last_arrival = theirs->arrived_ticks;
+        op->late_rank = lc->ranks[member];
+    }
+    lc->met[member] = op->number;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------- one source */
+
+/* Where @p move's bytes of @p member lie, or NULL: they come through the pipe. */
+static const unsigned char *direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move, int member)
+{
+    if (lc->plan.in_slot)
+        return weft__page_slot(&lc->layout, lc->pages[member], op->number) + move->at;
+    if (member == lc->rank)
+        return (const unsigned char *)op->what.send + move->at;
+    const weft__descriptor *d = weft__page_descriptor(lc->pages[member], op->number);
+    uint64_t offset = move->result ? d->recv : d->send;
+    return offset == WEFT__NOWHERE ? NULL : lc->bases[member] + offset + move->at;
+}
+
+/* The next bytes of @p move from @p member: how many can be read now, at *from. */
+static size_t next_bytes(weft__local_comm *lc, weft_op *op, const weft__move *move, int member,
+                         const unsigned char **from)
+{
+    const unsigned char *base = direct(lc, op, move, member);
+    if (!base)
+        return weft__pipe_available(&lc->readers[member], from);
+    if (move->result && atomic_load(&lc->pages[member]->produced) < op->number)
+        return 0;
+    *from = base + move->done;
+    return move->bytes - move->done;
+}
+
+static void took(weft__local_comm *lc, weft_op *op, const weft__move *move, int member, size_t part)
+{
+    if (direct(lc, op, move, member))
+        return;
+    weft__pipe_took(&lc->readers[member], part, move->done + part == move->bytes);
+    weft__local_wake(lc, member);
+}
+
+static void mark_first(weft_op *op)
+{
+    if (!op->first)
+        op->first = weft__ticks();
+}
+
+/* ------------------------------------------------------------------------------------------- moves and pushes */
+
+static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
+{
+    const unsigned char *from;
+    if (!weft__local_met(lc, op, move->from))
+        return 0;
+    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->bytes - move->done, PART));
+    if (move->exchange)
+        part = least(part, lc->plan.push[move->from].done - move->done);
+    if (!part)
+        return 0;
+    mark_first(op);
+    memcpy(move->to + move->done, from, part);
+    took(lc, op, move, move->from, part);
+    move->done += part;
+    return part;
+}
+
+static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
+{
+    size_t part = least(move->bytes - move->done, PART);
+    for (int i = 0; i < lc->count; i++) {
+        const unsigned char *from = NULL;
+        if (!weft__local_met(lc, op, i))
+            return 0;
+        part = least(part, next_bytes(lc, op, move, i, &from));
+        lc->sources[i] = from;
+    }
+    if (!part)
+        return 0;
+    mark_first(op);
+    const weft_collective *c = &op->what;
+    lc->local->vector->reduce(move->to + move->done, lc->sources, lc->count, part / weft_dtype_bytes(c->dtype),
+                              c->dtype, c->reduction, divisor_of(lc, op));
+    for (int i = 0; i < lc->count; i++)
+        took(lc, op, move, i, part);
+    move->done += part;
+    return part;
+}
+
+static size_t push_part(weft__local_comm *lc, int member)
+{
+    weft__push *push = &lc->plan.push[member];
+    if (push->done == push->bytes)
+        return 0;
+    size_t part = weft__pipe_write(&lc->writers[member], push->from + push->done, push->bytes - push->done);
+    push->done += part;
+    if (part)
+        weft__local_wake(lc, member);
+    return part;
+}
+
+/* One part of everything that can move. */
+static size_t move_round(weft__local_comm *lc, weft_op *op)
+{
+    size_t moved = 0;
+    for (int i = 0; i < lc->count; i++)
+        moved += push_part(lc, i);
+    for (int i = 0; i < lc->plan.moves; i++) {
+        weft__move *move = &lc->plan.move[i];
+        if (move->done < move->bytes)
+            moved += move->from < 0 ? reduce_part(lc, op, move) : copy_part(lc, op, move);
+    }
+    return moved;
+}
+
+static bool all_moved(const weft__local_comm *lc)
+{
+    for (int i = 0; i < lc->plan.moves; i++)
+        if (lc->plan.move[i].done < lc->plan.move[i].bytes)
+            return false;
+    for (int i = 0; i < lc->count; i++)
+        if (lc->plan.push[i].done < lc->plan.push[i].bytes)
+            return false;
+    return true;
+}
+
+unsigned weft__move_some(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done)
+{
+    unsigned answer = 0;
+    do {
+        if (!move_round(lc, op))
+            break;
+        answer = WEFT_PROGRESS_MOVED;
+    } while (weft__ticks() < until);
+    *done = all_moved(lc);
+    return answer;
+}
+
+/* ------------------------------------------------------------------------------------------- fused */
+
+static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int member, size_t at)
+{
+    return lc->bases[member] + weft__page_descriptor(lc->pages[member], op->number)->recv + at;
+}
+
+/* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
+ * writes it where it is wanted while it is still in the cache: the least traffic there can be. */
+unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done)
+{
+    const weft_collective *c = &op->what;
+    bool reduce = c->kind == WEFT_REDUCE;
+    int first = reduce ? c->root : lc->rank;
+    size_t begin, bytes;
+    weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
+    mark_first(op);
+    while (lc->plan.fused_done < bytes) {
+        size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
+        unsigned char *sum = recv_at(lc, op, first, at);
+        lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft_dtype_bytes(c->dtype), c->dtype,
+                                  c->reduction, divisor_of(lc, op));
+        for (int i = 0; i < lc->count && !reduce; i++)
+            if (i != first)
+                memcpy(recv_at(lc, op, i, at), sum, part);
+        lc->plan.fused_done += part;
+        if (weft__ticks() >= until)
+            break;
+    }
+    *done = lc->plan.fused_done == bytes;
+    return WEFT_PROGRESS_MOVED;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank shows to the other members of one comm: a page of counters that only grow and that it alone writes, then
+ * slots for small messages, then pipes for memory that others cannot reach. All members lay it out alike. */
+#ifndef WEFT_LOCAL_PAGE_H
+#define WEFT_LOCAL_PAGE_H
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/memory.h"
+
+#define WEFT__AHEAD        16 /* operations that a rank may be ahead of the slowest */
+#define WEFT__MAIL_ENTRIES 16 /* messages on their way, for each peer and channel */
+#define WEFT__NOWHERE      UINT64_MAX
+
+/* What an operation is on one rank. */
+typedef struct weft__descriptor {
+    uint64_t count;
+    uint64_t send, recv; /* offsets in the rank's segment; WEFT__NOWHERE: others cannot reach it */
+    uint64_t arrived_ticks;
+    int32_t root;
+    uint8_t kind, dtype, reduction;
+} weft__descriptor;
+
+typedef struct weft__page {
+    _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* operation n and its descriptor are at the head of this comm */
+    _Alignas(WEFT__LINE) _Atomic uint64_t produced; /* its part of the result of operation n can be read */
+    _Alignas(WEFT__LINE) _Atomic uint64_t released; /* it touches nobody's memory for operation n any more */
+    _Alignas(WEFT__LINE) _Atomic int32_t verdict;   /* the comm has failed there; what follows was written before */
+    _Atomic uint32_t destroyed;
+    uint64_t verdict_number; /* the first operation that did not end well there */
+    char verdict_text[240];
+    _Alignas(WEFT__LINE) _Atomic uint64_t doing; /* the last p2p batch: weft__doing; 0 = none */
+    _Atomic uint64_t doing_ticks;
+    _Alignas(WEFT__LINE) weft__descriptor descriptors[WEFT__AHEAD];
+} weft__page;
+
+/* A pipe from its writer's page to one reader: positions only grow; its ring follows and holds position % bytes. */
+typedef struct weft__pipe_out {
+    _Alignas(WEFT__LINE) _Atomic uint64_t written;
+} weft__pipe_out;
+
+static inline unsigned char *weft__pipe_ring(const weft__pipe_out *out)
+{
+    return (unsigned char *)(uintptr_t)(out + 1);
+}
+
+typedef struct weft__pipe_in {
+    _Alignas(WEFT__LINE) _Atomic uint64_t read;
+} weft__pipe_in;
+
+enum { WEFT__MAIL_IN_PIPE = 0, WEFT__MAIL_DIRECT = 1 };
+
+typedef struct weft__mail_entry {
+    uint64_t bytes, tag, offset;
+    uint64_t mode;
+} weft__mail_entry;
+
+/* Messages to one peer on one channel, in its writer's page. */
+typedef struct weft__mail_out {
+    _Alignas(WEFT__LINE) _Atomic uint64_t posted;
+    _Alignas(WEFT__LINE) weft__mail_entry entries[WEFT__MAIL_ENTRIES];
+    weft__pipe_out pipe; /* last: its ring follows */
+} weft__mail_out;
+
+/* What has been received from one peer on one channel, in its reader's page. */
+typedef struct weft__mail_in {
+    _Alignas(WEFT__LINE) _Atomic uint64_t taken;
+    weft__pipe_in pipe;
+} weft__mail_in;
+
+/* Where things are, in bytes from the start of the page. Pure: the same on all members. */
+typedef struct weft__page_layout {
+    int count, channels;
+    size_t slot_bytes, pipe_bytes, mail_bytes; /* payload of one */
+    size_t slots, pipes_out, pipes_in, mails_out, mails_in;
+    size_t pipe_stride, mail_stride;
+    size_t total;
+} weft__page_layout;
+
+weft__page_layout weft__page_lay_out(int count, int channels, size_t slot_bytes);
+
+static inline unsigned char *weft__page_slot(const weft__page_layout *l, const weft__page *page, uint64_t number)
+{
+    return (unsigned char *)(uintptr_t)page + l->slots + number % WEFT__AHEAD * l->slot_bytes;
+}
+
+static inline weft__descriptor *weft__page_descriptor(weft__page *page, uint64_t number)
+{
+    return &page->descriptors[number % WEFT__AHEAD];
+}
+
+/* In @p page: the pipe to member @p peer, and how far the pipe from it was read. */
+weft__pipe_out *weft__page_pipe_out(const weft__page_layout *l, weft__page *page, int peer);
+weft__pipe_in *weft__page_pipe_in(const weft__page_layout *l, weft__page *page, int peer);
+weft__mail_out *weft__page_mail_out(const weft__page_layout *l, weft__page *page, int peer, uint32_t channel);
+weft__mail_in *weft__page_mail_in(const weft__page_layout *l, weft__page *page, int peer, uint32_t channel);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who am I: the rank of this process, how many there are and where they meet, as its launcher tells it. */
+#ifndef WEFT_BOOTSTRAP_LAUNCH_H
+#define WEFT_BOOTSTRAP_LAUNCH_H
+#include <stdint.h>
+#include <weft/world.h>
+
+#include "base/env.h"
+
+typedef struct weft__launch {
+    int rank, size;
+    int local_rank, local_size; /* among the ranks of this host */
+    char rendezvous[108];       /* as in sun_path, "/path" or "@name" (abstract: the @ stands for a zero byte); empty:
+                                   one rank, and no address was given */
+    uint64_t job_key;           /* equal on all ranks of a job; differs between jobs, and between restarts of one */
+    const char *source;         /* who said so; static text */
+} weft__launch;
+
+/* Asks, in this order: @p config (if its ranks > 0; NULL = no config), WEFT_RANK and WEFT_SIZE in @p env, torchrun, Open
+ * MPI; if nobody says anything, this is the one rank of its world. The first who names both rank and size is believed.
+ * Half a pair in front of it is an error, behind it without effect. A later pair that differs is an error too, but with
+ * two exceptions: the config may differ from everybody, and torchrun, when it counts the ranks of its host, from Open MPI
+ * (mpirun around torchrun: one warning).
+ * @p environment: "NAME=value" strings with NULL behind the last, such as environ; read for the launchers' variables.
+ * Errors: E_INVALID and E_RANGE name the variable; E_UNSUPPORTED: ranks on several hosts, a rendezvous that is not on one
+ * host. */
+weft_result weft__launch_find(const weft_world_config *config, const weft__env *env, char *const *environment,
+                              weft__launch *launch_out);
+
+#endif

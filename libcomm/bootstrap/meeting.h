@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A meeting: how the ranks of a world find each other, once, when it is opened. Processes meet over a socket
+ * (rendezvous.c), threads of a team in their common memory (team.c). Every call is made by all ranks in the same order, and
+ * one deadline covers the whole meeting. */
+#ifndef WEFT_BOOTSTRAP_MEETING_H
+#define WEFT_BOOTSTRAP_MEETING_H
+#include <stddef.h>
+#include <stdint.h>
+#include <weft/world.h>
+
+#include "shared/segment.h"
+
+typedef struct weft__meeting weft__meeting;
+
+typedef struct weft__meeting_table {
+    /* Everybody gives @p bytes, everybody gets those of all ranks, in rank order. */
+    weft_result (*exchange)(weft__meeting *meeting, const void *mine, size_t bytes, void *all);
+    /* Everybody gives its segment; segments[r] is that of rank r in this process, mapped (@p mine for itself). *owned_out
+     * holds those that were mapped for this call: unmap and free them in the end; NULL if they are somebody else's. */
+    weft_result (*share)(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
+                         weft__segment **owned_out);
+    void (*end)(weft__meeting *meeting);
+} weft__meeting_table;
+
+struct weft__meeting {
+    const weft__meeting_table *calls;
+    int rank, size;
+    uint64_t deadline_ns;
+};
+
+/* Meet at @p address ("/path" or "@name"): rank 0 listens there. @p key keeps strangers out. */
+weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, uint32_t timeout_ms,
+                                  weft__meeting **meeting_out);
+/* Meet the other threads of @p team. */
+weft_result weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms, weft__meeting **meeting_out);
+
+/* All ranks learn whether all are well: @p mine, else the error of the lowest rank that has one, with its message. */
+weft_result weft__meeting_agree(weft__meeting *meeting, weft_result mine);
+
+#endif

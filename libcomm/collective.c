@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives: check what is asked, then hand it over. */
+#include <weft/collective.h>
+
+#include "base/error.h"
+#include "start.h"
+
+/* Bytes of the two buffers on this rank. */
+typedef struct extents {
+    size_t send, recv;
+    bool reads, writes;        /* whether this rank's are used */
+    const void *in_place_send; /* where send is if the operation is in place; NULL = no such way */
+} extents;
+
+static extents extents_of(const weft_comm *comm, const weft_collective *c)
+{
+    size_t one = c->count * weft_dtype_bytes(c->dtype), all = one * (size_t)comm->size;
+    size_t mine = (size_t)comm->rank * one;
+    const char *recv = c->recv, *send = c->send;
+    switch (c->kind) {
+    case WEFT_ALL_REDUCE:
+        return (extents){one, one, true, true, recv};
+    case WEFT_REDUCE_SCATTER:
+        return (extents){all, one, true, true, send && recv == send + mine ? send : NULL};
+    case WEFT_ALL_GATHER:
+        return (extents){one, all, true, true, recv ? recv + mine : NULL};
+    case WEFT_BROADCAST:
+        return (extents){one, one, comm->rank == c->root, true, recv};
+    case WEFT_REDUCE:
+        return (extents){one, one, true, comm->rank == c->root, recv};
+    case WEFT_ALL_TO_ALL:
+        return (extents){all, all, true, true, recv};
+    case WEFT_BARRIER:
+        break;
+    }
+    return (extents){0};
+}
+
+static bool overlap(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+static bool reduces(weft_collective_kind kind)
+{
+    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
+}
+
+static weft_result check_numbers(const weft_comm *comm, const weft_collective *c)
+{
+    const char *name = comm->name;
+    if (c->size < sizeof c->size)
+        return weft__fail(WEFT_E_INVALID, "comm %s: weft_collective.size is %zu: use WEFT_COLLECTIVE_INIT", name,
+                          c->size);
+    if ((unsigned)c->kind >= WEFT_COLLECTIVE_KINDS)
+        return weft__fail(WEFT_E_INVALID, "comm %s: there is no collective %d", name, (int)c->kind);
+    const char *what = weft_collective_string(c->kind);
+    if ((unsigned)c->dtype >= WEFT_DTYPES)
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s of dtype %d", name, what, (int)c->dtype);
+    if (c->flags)
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s with unknown flags %#x", name, what, c->flags);
+    if (reduces(c->kind)) {
+        if ((unsigned)c->reduction >= WEFT_REDUCTIONS)
+            return weft__fail(WEFT_E_INVALID, "comm %s: %s with reduction %d", name, what, (int)c->reduction);
+        if (c->reduction == WEFT_AVERAGE && c->dtype >= WEFT_INT32)
+            return weft__fail(WEFT_E_INVALID, "comm %s: %s: an average of %s", name, what, weft_dtype_string(c->dtype));
+    }
+    if ((c->kind == WEFT_BROADCAST || c->kind == WEFT_REDUCE) && (unsigned)c->root >= (unsigned)comm->size)
+        return weft__fail(WEFT_E_RANGE, "comm %s: %s with root %d of %d", name, what, c->root, comm->size);
+    if (c->count > SIZE_MAX / 16 / (size_t)comm->size / weft_dtype_bytes(c->dtype))
+        return weft__fail(WEFT_E_RANGE, "comm %s: %s of %zu elements on %d ranks", name, what, c->count, comm->size);
+    return WEFT_OK;
+}
+
+static weft_result check_buffers(const weft_comm *comm, const weft_collective *c)
+{
+    extents e = extents_of(comm, c);
+    const char *name = comm->name, *what = weft_collective_string(c->kind);
+    if (c->count == 0)
+        return WEFT_OK;
+    if (e.reads && e.send && !c->send)
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s of %zu elements without a send buffer", name, what, c->count);
+    if (e.writes && e.recv && !c->recv)
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s of %zu elements without a recv buffer", name, what, c->count);
+    size_t element = weft_dtype_bytes(c->dtype);
+    if ((e.reads && (uintptr_t)c->send % element) || (e.writes && (uintptr_t)c->recv % element))
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s: a buffer is not aligned to %s", name, what,
+                          weft_dtype_string(c->dtype));
+    if (e.reads && e.writes && c->send != e.in_place_send && overlap(c->send, e.send, c->recv, e.recv))
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s: the buffers overlap, but not as in place", name, what);
+    return WEFT_OK;
+}
+
+weft_result weft_collective_start(weft_comm *comm, const weft_collective *what, weft_stream after, weft_work *work_out)
+{
+    WEFT_TRY(weft__comm_usable(comm));
+    WEFT_TRY(check_numbers(comm, what));
+    WEFT_TRY(check_buffers(comm, what));
+    weft__work *work;
+    WEFT_TRY(weft__start_prepare(comm, after, &work));
+    weft_op *op = &work->op;
+    op->is_p2p = 0;
+    op->what = *what;
+    op->message_count = 0;
+    op->label = what->label;
+    op->number = comm->collectives + 1;
+    WEFT_TRY(weft__start(work, what->after, work_out));
+    comm->collectives++;
+    return WEFT_OK;
+}
+
+weft_result weft_collective_run(weft_comm *comm, const weft_collective *what, weft_stream stream)
+{
+    weft_work work;
+    WEFT_TRY(weft_collective_start(comm, what, stream, &work));
+    return weft_work_finish(work, stream);
+}
+
+/* ------------------------------------------------------------------------------------------- the common cases */
+
+static weft_collective fill(weft_collective_kind kind, const void *send, void *recv, size_t count, weft_dtype dtype,
+                            weft_reduction reduction, int root)
+{
+    return (weft_collective){.size = sizeof(weft_collective),
+                             .kind = kind,
+                             .dtype = dtype,
+                             .reduction = reduction,
+                             .root = root,
+                             .send = send,
+                             .recv = recv,
+                             .count = count};
+}
+
+weft_result weft_all_reduce_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                  weft_reduction reduction, weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_ALL_REDUCE, send, recv, count, dtype, reduction, 0);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_reduce_scatter_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                      weft_reduction reduction, weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_REDUCE_SCATTER, send, recv, count, dtype, reduction, 0);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_all_gather_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                  weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_ALL_GATHER, send, recv, count, dtype, WEFT_SUM, 0);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_broadcast_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                 int root, weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_BROADCAST, send, recv, count, dtype, WEFT_SUM, root);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_reduce_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                              weft_reduction reduction, int root, weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_REDUCE, send, recv, count, dtype, reduction, root);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_all_to_all_start(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                  weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_ALL_TO_ALL, send, recv, count, dtype, WEFT_SUM, 0);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_barrier_start(weft_comm *comm, weft_stream after, weft_work *work_out)
+{
+    weft_collective c = fill(WEFT_BARRIER, NULL, NULL, 0, WEFT_UINT8, WEFT_SUM, 0);
+    return weft_collective_start(comm, &c, after, work_out);
+}
+
+weft_result weft_all_reduce_run(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                weft_reduction reduction, weft_stream stream)
+{
+    weft_collective c = fill(WEFT_ALL_REDUCE, send, recv, count, dtype, reduction, 0);
+    return weft_collective_run(comm, &c, stream);
+}
+
+weft_result weft_reduce_scatter_run(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                    weft_reduction reduction, weft_stream stream)
+{
+    weft_collective c = fill(WEFT_REDUCE_SCATTER, send, recv, count, dtype, reduction, 0);
+    return weft_collective_run(comm, &c, stream);
+}
+
+weft_result weft_all_gather_run(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                weft_stream stream)
+{
+    weft_collective c = fill(WEFT_ALL_GATHER, send, recv, count, dtype, WEFT_SUM, 0);
+    return weft_collective_run(comm, &c, stream);
+}
+
+weft_result weft_broadcast_run(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype, int root,
+                               weft_stream stream)
+{
+    weft_collective c = fill(WEFT_BROADCAST, send, recv, count, dtype, WEFT_SUM, root);
+    return weft_collective_run(comm, &c, stream);
+}
+
+weft_result weft_reduce_run(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                            weft_reduction reduction, int root, weft_stream stream)
+{
+    weft_collective c = fill(WEFT_REDUCE, send, recv, count, dtype, reduction, root);
+    return weft_collective_run(comm, &c, stream);
+}
+
+weft_result weft_all_to_all_run(weft_comm *comm, const void *send, void *recv, size_t count, weft_dtype dtype,
+                                weft_stream stream)
+{
+    weft_collective c = fill(WEFT_ALL_TO_ALL, send, recv, count, dtype, WEFT_SUM, 0);
+    return weft_collective_run(comm, &c, stream);
+}
+
+weft_result weft_barrier_run(weft_comm *comm, weft_stream stream)
+{
+    weft_collective c = fill(WEFT_BARRIER, NULL, NULL, 0, WEFT_UINT8, WEFT_SUM, 0);
+    return weft_collective_run(comm, &c, stream);
+}

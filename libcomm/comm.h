@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Comms from inside. */
+#ifndef WEFT_LIBCOMM_COMM_H
+#define WEFT_LIBCOMM_COMM_H
+#include "world.h"
+
+struct weft_comm {
+    weft_world *world;
+    char name[WEFT_COMM_NAME_MAX + 1];
+    int rank, size;
+    int *ranks;              /* world ranks of the members */
+    weft_comm_config config; /* complete */
+    uint64_t timeout_ns;
+    uint32_t label; /* of the name, in the trace */
+
+    const weft_backend *backend;
+    weft_backend_facts facts;
+    void *backend_comm;
+    weft__work_slots *slots;
+    uint64_t collectives; /* started so far */
+
+    /* Creation. */
+    weft__card *card;
+    weft__name_use *use;
+    bool connected;
+
+    /* The seat's. */
+    weft__work *held, **held_end; /* new works that wait for another, or for room in the backend */
+    bool on_held_list;
+    weft_comm *next_held;
+    bool aborted;      /* the backend has been told */
+    uint64_t named_ns; /* the late were named in the log */
+
+    /* Failure: the first verdict. The text is written before the code. */
+    pthread_mutex_t verdict_lock;
+    char verdict_text[256];
+    _Atomic int32_t verdict;
+
+    weft_comm *next; /* in the world */
+};
+
+/* The comm takes operations: WEFT_OK, or its verdict. */
+weft_result weft__comm_usable(weft_comm *comm);
+/* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
+void weft__comm_carry_out_verdict(weft_comm *comm);
+/* Free what is left of destroyed comms once no other rank looks at it; @p force: now. In the seat. */
+void weft__comms_bury(weft_world *world, bool force);
+
+#endif

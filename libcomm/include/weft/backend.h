@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  Backends: plugins that carry operations. A backend is one constant table; weft copies it at registration over
+ *         a table whose every call answers E_UNSUPPORTED, so it may leave out what it cannot do.
+ *
+ *  Who calls what: opening, closing and everything on comms but `abort` comes from one thread at a time for a world (the
+ *  one in the world's seat); `abort` comes from any. No call may wait for a peer. An operation is handed over once by
+ *  `start`, is moved along by `progress`, and is given back by weft_backend_done(): the backend may then not touch it. */
+#ifndef WEFT_BACKEND_H
+#define WEFT_BACKEND_H
+#include <weft/collective.h>
+#include <weft/p2p.h>
+WEFT_BEGIN_DECLS
+
+#define WEFT_BACKEND_ABI        1
+#define WEFT_BACKEND_CARD_BYTES 128 /**< What members of a comm tell each other when it is made. */
+
+/** What a backend can do. */
+enum {
+    WEFT_CAP_COLLECTIVE = 1,
+    WEFT_CAP_P2P = 2,
+    WEFT_CAP_ORDERED = 4,  /**< Sums depend on the inputs and the ranks alone. */
+    WEFT_CAP_IMMEDIATE = 8 /**< Every operation is done when `start` returns; `start` may come from any thread. */
+};
+
+/** How many queues carry p2p messages to their order: see weft/schedule.h. */
+typedef enum weft_queue_model {
+    WEFT_QUEUE_PER_PEER_AND_CHANNEL = 0,
+    WEFT_QUEUE_PER_CHANNEL = 1,
+    WEFT_QUEUE_SINGLE = 2
+} weft_queue_model;
+
+/** One operation. weft fills the first part before `start` and keeps it unchanged until the operation is done. */
+typedef struct weft_op {
+    int is_p2p;               /**< 0: `what` counts; 1: `messages` do. */
+    weft_collective what;     /**< Checked; in-place and NULL pointers as the caller gave them. */
+    const weft_p2p *messages; /**< Borrowed until done; those of a rank to itself are carried out already: skip them. */
+    uint32_t message_count;
+    uint32_t label;
+    uint64_t number; /**< Collective: its number on the comm, from 1. */
+    void *memory;    /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared. */
+    struct weft_op *next; /**< For the backend's queue. */
+
+    /* Filled by the backend, in ticks of weft_trace_now(); 0 = not known. */
+    uint64_t first;        /**< When the first byte moved. */
+    uint64_t last;         /**< When it was complete. */
+    uint64_t last_arrival; /**< When the last rank arrived. */
+    int32_t late_rank;     /**< World rank that arrived last; -1 = not known. */
+
+    int32_t result;  /**< WEFT_PENDING until weft_backend_done(); read it with nothing else. */
+    uint32_t waited; /**< weft's own. */
+} weft_op;
+
+/** What is asked when a backend is chosen for a comm. */
+typedef struct weft_backend_question {
+    size_t size;
+    const weft_world *world;
+    const int *ranks; /**< World ranks of the members. */
+    int count;
+    int same_memory; /**< All members can map each other's memory. */
+} weft_backend_question;
+
+typedef struct weft_backend_facts {
+    size_t size;
+    uint64_t caps; /**< WEFT_CAP_*. */
+    weft_queue_model queue_model;
+    int score;            /**< Highest wins; 0 = cannot serve these ranks. */
+    size_t op_bytes;      /**< Memory wanted for each operation, */
+    size_t message_bytes; /**< and for each message of a batch. */
+} weft_backend_facts;
+
+typedef struct weft_backend_comm {
+    size_t size;
+    weft_comm *comm; /**< For weft_backend_fail(). */
+    const char *name;
+    int rank, count;
+    const int *ranks; /**< World ranks of the members; borrowed as long as the comm. */
+    uint32_t p2p_channels;
+} weft_backend_comm;
+
+/** What `progress` answers. */
+enum {
+    WEFT_PROGRESS_MOVED = 1 /**< Something happened: call again at once. */
+};
+
+typedef struct weft_backend {
+    uint32_t abi_major; /**< WEFT_BACKEND_ABI. */
+    size_t size;        /**< sizeof(weft_backend). */
+    const char *name;
+    /** Can this backend serve these ranks, and how? Fills @p facts, whose size is set. */
+    weft_result (*query)(const weft_backend_question *question, weft_backend_facts *facts);
+    /** State for one world; *state_out is handed to the calls below. */
+    weft_result (*open)(weft_world *world, void **state_out);
+    void (*close)(void *state);
+    /** Make what this rank needs for a comm, and write what its members must know to @p card. */
+    weft_result (*comm_create)(void *state, const weft_backend_comm *comm, void **comm_out,
+                               unsigned char card[WEFT_BACKEND_CARD_BYTES]);
+    /** All members are there: @p cards holds count * WEFT_BACKEND_CARD_BYTES bytes. WEFT_PENDING: call again. */
+    weft_result (*comm_connect)(void *comm, const unsigned char *cards);
+    /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. */
+    void (*comm_abort)(void *comm, weft_result result, const char *text);
+    /** Give the comm up; its operations are gone. WEFT_PENDING: other ranks may still look at it, so it is asked again
+     *  later; with @p force it must go now. */
+    weft_result (*comm_destroy)(void *comm, int force);
+    /** Take @p op. WEFT_OK: taken. WEFT_AGAIN: nothing was taken, the same again after progress. */
+    weft_result (*start)(void *comm, weft_op *op);
+    /** Move all operations of the world along, until about tick @p until. Answers WEFT_PROGRESS_*. */
+    unsigned (*progress)(void *state, uint64_t until);
+    /** Say what @p op waits for: names ranks, and what they were last seen doing. */
+    void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
+} weft_backend;
+
+/** Give @p op back: it ended with @p result. Threads: the caller of the backend. Blocks: never. Hot. */
+WEFT_API void weft_backend_done(weft_op *op, weft_result result);
+/** The comm has failed: keep the first verdict, and have `comm_abort` called soon. Threads: any. Blocks: never. */
+WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...) WEFT_PRINTF(3, 4);
+
+WEFT_END_DECLS
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The heap as users see it. */
+#include <weft/memory.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "world.h"
+
+#define ALIGNMENT 256
+
+/* A world of one rank shares nothing. */
+static weft_result alloc_private(size_t bytes, void **memory_out)
+{
+    size_t rounded = weft__round_up(bytes ? bytes : 1, ALIGNMENT);
+    void *memory = rounded < bytes ? NULL : aligned_alloc(ALIGNMENT, rounded);
+    if (!memory)
+        return weft__fail(WEFT_E_NO_MEMORY, "no memory for %zu bytes", bytes);
+    *memory_out = memset(memory, 0, rounded);
+    return WEFT_OK;
+}
+
+weft_result weft_memory_alloc(weft_world *world, size_t bytes, void **memory_out)
+{
+    *memory_out = NULL;
+    WEFT_TRY(weft__world_alive(world));
+    if (!world->segments)
+        return alloc_private(bytes, memory_out);
+    WEFT_TRY(weft__heap_alloc(&world->heap, bytes, memory_out));
+    /* The engines of the others make these pages present over there, before an operation would. */
+    for (int r = 0; r < world->size && !world->config.team; r++)
+        if (r != world->rank && bytes >= WEFT__HUGE_PAGE)
+            weft__segment_ring(world->segments[r], WEFT__ENGINE_SLEEPS);
+    return WEFT_OK;
+}
+
+void weft_memory_free(weft_world *world, void *memory)
+{
+    if (!memory || weft__world_alive(world) != WEFT_OK)
+        return;
+    if (!world->segments)
+        free(memory);
+    else if (!weft__heap_free(&world->heap, memory))
+        (void)weft__fail(WEFT_E_INVALID, "memory that is not of this world was given back");
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* P2p batches: check what is asked, then hand it over. */
+#include <weft/p2p.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "start.h"
+
+static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
+{
+    const char *name = comm->name, *what = m->kind == WEFT_SEND ? "send to" : "receive from";
+    if (m->kind != WEFT_SEND && m->kind != WEFT_RECV)
+        return weft__fail(WEFT_E_INVALID, "comm %s: a message that is neither send nor receive (%d)", name,
+                          (int)m->kind);
+    if ((unsigned)m->peer >= (unsigned)comm->size)
+        return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d of %d", name, what, m->peer, comm->size);
+    if (m->channel >= comm->config.p2p_channels)
+        return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d on channel %u of %u", name, what, m->peer, m->channel,
+                          comm->config.p2p_channels);
+    if ((unsigned)m->dtype >= WEFT_DTYPES)
+        return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d of dtype %d", name, what, m->peer, (int)m->dtype);
+    if (m->count > SIZE_MAX / 16 / weft_dtype_bytes(m->dtype))
+        return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d of %zu elements", name, what, m->peer, m->count);
+    if (m->count && !m->buffer)
+        return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d without a buffer", name, what, m->peer);
+    return WEFT_OK;
+}
+
+/* The receive of this batch that message @p index, a send to this rank, belongs to: of those on its channel, the one with
+ * the same place among receives as the send has among sends; NULL if there is none. */
+static const weft_p2p *own_receive(int self, const weft_p2p *batch, size_t count, size_t index)
+{
+    size_t place = 0;
+    for (size_t i = 0; i < index; i++)
+        place += batch[i].peer == self && batch[i].channel == batch[index].channel && batch[i].kind == WEFT_SEND;
+    for (size_t i = 0; i < count; i++) {
+        if (batch[i].peer != self || batch[i].channel != batch[index].channel || batch[i].kind != WEFT_RECV)
+            continue;
+        if (place-- == 0)
+            return &batch[i];
+    }
+    return NULL;
+}
+
+static weft_result check_own(const weft_comm *comm, const weft_p2p *batch, size_t count)
+{
+    size_t sends = 0, receives = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (batch[i].peer != comm->rank)
+            continue;
+        receives += batch[i].kind == WEFT_RECV;
+        if (batch[i].kind == WEFT_RECV)
+            continue;
+        sends++;
+        const weft_p2p *receive = own_receive(comm->rank, batch, count, i);
+        if (!receive)
+            break;
+        size_t sent = batch[i].count * weft_dtype_bytes(batch[i].dtype);
+        size_t wanted = receive->count * weft_dtype_bytes(receive->dtype);
+        if (sent != wanted)
+            return weft__fail(WEFT_E_INVALID, "comm %s: rank %d sends itself %zu bytes and receives %zu", comm->name,
+                              comm->rank, sent, wanted);
+    }
+    if (sends != receives)
+        return weft__fail(
+            WEFT_E_INVALID,
+            "comm %s: rank %d sends itself a message without its receive in the same batch, or the reverse", comm->name,
+            comm->rank);
+    return WEFT_OK;
+}
+
+void weft__p2p_copy_own(const weft_op *op, int self)
+{
+    for (uint32_t i = 0; i < op->message_count; i++) {
+        const weft_p2p *m = &op->messages[i];
+        if (m->peer != self || m->kind != WEFT_SEND)
+            continue;
+        const weft_p2p *to = own_receive(self, op->messages, op->message_count, i);
+        memmove(to->buffer, m->buffer, m->count * weft_dtype_bytes(m->dtype));
+    }
+}
+
+weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
+                           weft_work *work_out)
+{
+    WEFT_TRY(weft__comm_usable(comm));
+    if (count > WEFT_P2P_BATCH_MAX)
+        return weft__fail(WEFT_E_RANGE, "comm %s: a batch of %zu messages, more than %d", comm->name, count,
+                          WEFT_P2P_BATCH_MAX);
+    for (size_t i = 0; i < count; i++)
+        WEFT_TRY(check_message(comm, &batch[i]));
+    WEFT_TRY(check_own(comm, batch, count));
+    weft__work *work;
+    WEFT_TRY(weft__start_prepare(comm, after, &work));
+    memcpy(work->messages, batch, count * sizeof *batch);
+    weft_op *op = &work->op;
+    op->is_p2p = 1;
+    op->what = (weft_collective){0};
+    op->messages = work->messages;
+    op->message_count = (uint32_t)count;
+    op->label = label;
+    return weft__start(work, WEFT_WORK_NONE, work_out);
+}
+
+weft_result weft_p2p_run(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream stream)
+{
+    weft_work work;
+    WEFT_TRY(weft_p2p_start(comm, batch, count, label, stream, &work));
+    return weft_work_finish(work, stream);
+}
+
+weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_dtype dtype, int peer, weft_stream after,
+                       weft_work *work_out)
+{
+    weft_p2p message = {
+        .kind = WEFT_SEND, .peer = peer, .dtype = dtype, .buffer = (void *)(uintptr_t)buffer, .count = count};
+    return weft_p2p_start(comm, &message, 1, 0, after, work_out);
+}
+
+weft_result weft_irecv(weft_comm *comm, void *buffer, size_t count, weft_dtype dtype, int peer, weft_stream after,
+                       weft_work *work_out)
+{
+    weft_p2p message = {.kind = WEFT_RECV, .peer = peer, .dtype = dtype, .buffer = buffer, .count = count};
+    return weft_p2p_start(comm, &message, 1, 0, after, work_out);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress: who moves works along. Only the thread in the world's seat touches backends; callers that wait take it, and the
+ * engine, a thread of weft's own, has it while nobody waits and something is due. */
+#ifndef WEFT_LIBCOMM_PROGRESS_H
+#define WEFT_LIBCOMM_PROGRESS_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <weft/backend.h>
+
+#include "base/memory.h"
+
+typedef struct weft__work weft__work;
+
+typedef struct weft__progress {
+    _Alignas(WEFT__LINE) _Atomic uint32_t seat;       /* 1 = taken */
+    _Atomic uint32_t wanted;                          /* callers that spin for it */
+    _Atomic uint32_t visitors;                        /* setup calls that need it: whoever waits in it makes room */
+    _Atomic uint32_t sleepers;                        /* callers that sleep on a work */
+    _Alignas(WEFT__LINE) _Atomic(weft__work *) fresh; /* new works, last first */
+    _Atomic uint32_t verdicts;                        /* comms have failed since the seat looked */
+
+    /* The seat's. */
+    _Alignas(WEFT__LINE) uint64_t in_flight; /* works that the seat has taken up and that have not ended */
+    weft_comm *held;                         /* comms with held works */
+    uint64_t watched_ns;                     /* when deadlines were looked at */
+    int bell_fd;                             /* the caller's eventfd */
+
+    /* How to wait. */
+    bool crowded;        /* more ranks than cores */
+    uint64_t spin_ticks; /* before sleeping */
+    uint64_t slice_ticks;
+    double ns_per_tick;
+
+    bool has_engine;
+    pthread_t engine;
+    int epoll_fd;
+    _Atomic bool stop;
+
+    _Atomic uint64_t lost_wakes; /* sleeps that ended by time although there was something: a bug */
+    _Atomic uint64_t sleeps;
+} weft__progress;
+
+/* For a world whose segments are mapped; a world of one rank has neither seat nor engine. */
+weft_result weft__progress_open(weft_world *world, bool crowded);
+void weft__progress_close(weft_world *world);
+
+/* Hand over a new work; moves it along at once if the seat is free. Never blocks. */
+void weft__progress_start(weft_world *world, weft__work *work);
+/* Move things along if the seat is free. */
+void weft__progress_try(weft_world *world);
+/* Until @p work has ended. Every wait ends: deadlines are looked at here too. */
+void weft__progress_wait(weft_world *world, weft__work *work);
+/* The seat for a setup call, and back. */
+void weft__progress_enter(weft_world *world);
+void weft__progress_leave(weft_world *world);
+/* A work has ended (for backends, in the seat). */
+void weft__progress_done(weft_op *op, weft_result result);
+/* A comm has failed: have somebody in the seat carry it out. Any thread. */
+void weft__progress_alarm(weft_world *world);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What starting a collective and starting a p2p batch share. */
+#ifndef WEFT_LIBCOMM_START_H
+#define WEFT_LIBCOMM_START_H
+#include "comm.h"
+
+/* A slot for an operation that may start now: the comm is usable, the stream is one it has, a work is free. */
+weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft__work **work_out);
+/* Start it, after work @p after as well if that is not none. On failure the slot is given back. */
+weft_result weft__start(weft__work *work, weft_work after, weft_work *work_out);
+/* Hand it to the backend, messages to this rank itself carried out before. In the seat, or with a backend that is done
+ * at once. */
+weft_result weft__start_in_backend(weft__work *work);
+/* Carry out the messages of a batch from this rank to itself. */
+void weft__p2p_copy_own(const weft_op *op, int self);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trace ring. Words of a record are stored one by one and its sequence last, so that another process, or this one
+ * after the other was killed, never takes half a record for a whole one. */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "comm.h"
+
+#define HEADER_BYTES 4096
+#define WORDS        (sizeof(weft_trace_record) / sizeof(uint64_t))
+#define RECORDS      8192
+
+struct weft__trace {
+    weft_trace_header *header;
+    char (*labels)[WEFT_TRACE_LABEL_BYTES];
+    weft_trace_record *ring;
+    uint64_t mask;
+    size_t bytes;
+    _Atomic uint32_t label_count;
+    pthread_mutex_t label_lock;
+};
+
+_Static_assert(sizeof(weft_trace_record) % sizeof(uint64_t) == 0, "records are words");
+_Static_assert(sizeof(weft_trace_header) <= HEADER_BYTES, "the header is one page");
+
+static weft_result map_trace(const char *folder, int rank, size_t bytes, void **memory_out)
+{
+    if (!folder) {
+        *memory_out = weft__map_pages(bytes);
+        return *memory_out ? WEFT_OK : WEFT_E_NO_MEMORY;
+    }
+    char path[512];
+    if (snprintf(path, sizeof path, "%s/trace.%d.weft", folder, rank) >= (int)sizeof path)
+        return weft__fail(WEFT_E_INVALID, "trace folder '%s' has too long a name", folder);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return weft__fail_errno("cannot make trace folder '%s'", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return weft__fail_errno("cannot make '%s'", path);
+    int failed = posix_fallocate(fd, 0, (off_t)bytes);
+    void *memory = failed ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int saved = failed ? failed : errno;
+    close(fd);
+    errno = saved;
+    if (memory == MAP_FAILED)
+        return weft__fail_errno("no room for '%s' (%zu bytes)", path, bytes);
+    *memory_out = memory;
+    return WEFT_OK;
+}
+
+weft_result weft__trace_open(const char *folder, int rank, int size, const char *host, uint32_t records,
+                             weft__trace **trace_out)
+{
+    records = records ? records : RECORDS;
+    if (records & (records - 1))
+        return weft__fail(WEFT_E_INVALID, "trace_records is %u, not a power of two", records);
+    weft__trace *trace = weft__alloc(sizeof *trace);
+    if (!trace)
+        return WEFT_E_NO_MEMORY;
+    trace->bytes =
+        HEADER_BYTES + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES + (size_t)records * sizeof(weft_trace_record);
+    void *memory;
+    weft_result result = map_trace(folder, rank, trace->bytes, &memory);
+    if (result != WEFT_OK) {
+        free(trace);
+        return result;
+    }
+    trace->header = memory;
+    trace->labels = (void *)((char *)memory + HEADER_BYTES);
+    trace->ring = (void *)((char *)trace->labels + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES);
+    trace->mask = records - 1;
+    trace->label_count = 1;
+    pthread_mutex_init(&trace->label_lock, NULL);
+    *trace->header = (weft_trace_header){.version = WEFT_TRACE_VERSION,
+                                         .header_bytes = HEADER_BYTES,
+                                         .record_bytes = sizeof(weft_trace_record),
+                                         .capacity = records,
+                                         .labels = WEFT_TRACE_LABELS,
+                                         .label_bytes = WEFT_TRACE_LABEL_BYTES,
+                                         .rank = rank,
+                                         .size = size,
+                                         .ns_per_tick = weft__ns_per_tick(),
+                                         .tick0 = weft__ticks(),
+                                         .monotonic0_ns = weft__now_ns(),
+                                         .clock = "CLOCK_MONOTONIC"};
+    snprintf(trace->header->host, sizeof trace->header->host, "%s", host);
+    trace->header->magic = WEFT_TRACE_MAGIC;
+    *trace_out = trace;
+    return WEFT_OK;
+}
+
+void weft__trace_close(weft__trace *trace)
+{
+    if (!trace)
+        return;
+    munmap(trace->header, trace->bytes);
+    pthread_mutex_destroy(&trace->label_lock);
+    free(trace);
+}
+
+/* ------------------------------------------------------------------------------------------- records */
+
+static uint64_t reserve(weft__trace *trace)
+{
+    return __atomic_fetch_add(&trace->header->next, 1, __ATOMIC_RELAXED);
+}
+
+/* Write record @p number, unless its slot already belongs to a later one. */
+static void put(weft__trace *trace, uint64_t number, const weft_trace_record *record)
+{
+    uint64_t words[WORDS];
+    memcpy(words, record, sizeof words);
+    uint64_t *slot = (uint64_t *)&trace->ring[number & trace->mask];
+    if (__atomic_load_n(&slot[0], __ATOMIC_RELAXED) > number + 1)
+        return;
+    __atomic_store_n(&slot[0], 0, __ATOMIC_RELAXED);
+    for (size_t i = 1; i < WORDS; i++)
+        __atomic_store_n(&slot[i], words[i], __ATOMIC_RELEASE); /* not before the sequence was cleared */
+    __atomic_store_n(&slot[0], number + 1, __ATOMIC_RELEASE);
+}
+
+static bool get(const weft__trace *trace, uint64_t number, weft_trace_record *record)
+{
+    uint64_t words[WORDS];
+    const uint64_t *slot = (const uint64_t *)&trace->ring[number & trace->mask];
+    uint64_t before = __atomic_load_n(&slot[0], __ATOMIC_ACQUIRE);
+    for (size_t i = 1; i < WORDS; i++)
+        words[i] = __atomic_load_n(&slot[i], __ATOMIC_ACQUIRE);
+    words[0] = __atomic_load_n(&slot[0], __ATOMIC_RELAXED);
+    if (before != number + 1 || words[0] != before)
+        return false;
+    memcpy(record, words, sizeof *record);
+    return true;
+}
+
+static uint64_t bytes_of(const weft__work *work)
+{
+    const weft_op *op = &work->op;
+    uint64_t bytes = 0;
+    if (op->is_p2p) {
+        for (uint32_t i = 0; i < op->message_count; i++)
+            bytes += op->messages[i].count * weft_dtype_bytes(op->messages[i].dtype);
+        return bytes;
+    }
+    bool gathers =
+        op->what.kind == WEFT_REDUCE_SCATTER || op->what.kind == WEFT_ALL_GATHER || op->what.kind == WEFT_ALL_TO_ALL;
+    return op->what.count * weft_dtype_bytes(op->what.dtype) * (gathers ? (uint64_t)work->comm->size : 1);
+}
+
+static weft_trace_record record_of(const weft__work *work)
+{
+    const weft_op *op = &work->op;
+    return (weft_trace_record){.kind = op->is_p2p ? WEFT_TRACE_P2P : WEFT_TRACE_COLLECTIVE,
+                               .operation = (uint8_t)op->what.kind,
+                               .dtype = (uint8_t)op->what.dtype,
+                               .reduction = (uint8_t)op->what.reduction,
+                               .label = op->label,
+                               .comm = work->comm->label,
+                               .result = WEFT_PENDING,
+                               .number = op->number,
+                               .bytes = bytes_of(work),
+                               .late_rank = -1,
+                               .ready = work->ready};
+}
+
+void weft__trace_start(weft__trace *trace, weft__work *work)
+{
+    work->record = reserve(trace);
+    weft_trace_record record = record_of(work);
+    put(trace, work->record, &record);
+}
+
+void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came)
+{
+    weft_trace_record record = record_of(work);
+    record.result = work->op.result;
+    record.start = work->start;
+    record.first = work->op.first;
+    record.last = work->op.last;
+    record.last_arrival = work->op.last_arrival;
+    record.late_rank = work->op.late_rank;
+    record.wait = came;
+    record.go = weft__ticks();
+    put(trace, work->record, &record);
+}
+
+/* ------------------------------------------------------------------------------------------- calls */
+
+uint32_t weft_trace_label(weft_world *world, const char *text)
+{
+    weft__trace *trace = world->trace;
+    char cut[WEFT_TRACE_LABEL_BYTES];
+    snprintf(cut, sizeof cut, "%s", text);
+    pthread_mutex_lock(&trace->label_lock);
+    uint32_t count = atomic_load(&trace->label_count), label = 1;
+    while (label < count && strcmp(trace->labels[label], cut) != 0)
+        label++;
+    if (label == count && count < WEFT_TRACE_LABELS) {
+        memcpy(trace->labels[label], cut, sizeof cut);
+        atomic_store(&trace->label_count, count + 1);
+    }
+    pthread_mutex_unlock(&trace->label_lock);
+    return label < WEFT_TRACE_LABELS ? label : 0;
+}
+
+const char *weft_trace_label_text(const weft_world *world, uint32_t label)
+{
+    const weft__trace *trace = world->trace;
+    return label > 0 && label < atomic_load(&trace->label_count) ? trace->labels[label] : "";
+}
+
+uint64_t weft_trace_now(const weft_world *world)
+{
+    (void)world;
+    return weft__ticks();
+}
+
+double weft_trace_ns(const weft_world *world, uint64_t ticks)
+{
+    return (double)ticks * world->trace->header->ns_per_tick;
+}
+
+uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number)
+{
+    uint64_t span = reserve(world->trace);
+    weft_trace_record record = {.kind = WEFT_TRACE_SPAN,
+                                .label = label,
+                                .number = number,
+                                .result = WEFT_PENDING,
+                                .late_rank = -1,
+                                .start = weft__ticks()};
+    put(world->trace, span, &record);
+    return span;
+}
+
+void weft_span_end(weft_world *world, uint64_t span)
+{
+    weft_trace_record record;
+    if (!get(world->trace, span, &record))
+        return; /* overwritten by now */
+    record.result = WEFT_OK;
+    record.last = weft__ticks();
+    put(world->trace, span, &record);
+}
+
+void weft_trace_step(weft_world *world, uint64_t step, uint64_t begin)
+{
+    weft_trace_record record = {
+        .kind = WEFT_TRACE_STEP, .number = step, .late_rank = -1, .start = begin, .last = weft__ticks()};
+    put(world->trace, reserve(world->trace), &record);
+}
+
+uint64_t weft_trace_count(const weft_world *world)
+{
+    return __atomic_load_n(&world->trace->header->next, __ATOMIC_RELAXED);
+}
+
+size_t weft_trace_read(const weft_world *world, uint64_t first, weft_trace_record *records, size_t max,
+                       uint64_t *next_out)
+{
+    const weft__trace *trace = world->trace;
+    uint64_t end = weft_trace_count(world), capacity = trace->mask + 1;
+    if (end > capacity && first < end - capacity)
+        first = end - capacity;
+    size_t copied = 0;
+    while (first < end && copied < max)
+        copied += get(trace, first++, &records[copied]);
+    if (next_out)
+        *next_out = first;
+    return copied;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trace from inside. */
+#ifndef WEFT_LIBCOMM_TRACE_H
+#define WEFT_LIBCOMM_TRACE_H
+#include <weft/trace.h>
+
+typedef struct weft__trace weft__trace;
+struct weft__work;
+
+/* A ring of @p records (0 = 8192), in DIR/trace.<rank>.weft if @p folder is not NULL. */
+weft_result weft__trace_open(const char *folder, int rank, int size, const char *host, uint32_t records,
+                             weft__trace **trace_out);
+void weft__trace_close(weft__trace *trace);
+
+/* Write what is known of a work when it starts, and all of it when it is finished; @p came: when the caller came to wait. */
+void weft__trace_start(weft__trace *trace, struct weft__work *work);
+void weft__trace_finish(weft__trace *trace, const struct weft__work *work, uint64_t came);
+
+#endif

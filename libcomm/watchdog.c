@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who has not arrived. Death is never concluded from silence: silence only ends in a deadline. */
+#include "watchdog.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm.h"
+
+#define FAILED_SLEEP_MS 5 /* a failed comm gives its works back after a while, and nobody rings */
+#define LOOK_EVERY_NS   50000000ull
+#define NAME_AFTER_NS   30000000000ull
+
+static uint64_t age_ns(const weft__work *work)
+{
+    return (uint64_t)((double)(weft__ticks() - work->ready) * work->comm->world->progress.ns_per_tick);
+}
+
+int weft__watchdog_sleep_ms(const weft__work *work, int most_ms)
+{
+    if (atomic_load(&work->comm->verdict) != WEFT_OK)
+        return FAILED_SLEEP_MS;
+    uint64_t age = age_ns(work), limit = work->comm->timeout_ns;
+    uint64_t left_ms = age < limit ? (limit - age) / 1000000 + 1 : 1;
+    return left_ms < (uint64_t)most_ms ? (int)left_ms : most_ms;
+}
+
+/* "all_reduce 41 (reduce bucket 2) on comm dp" */
+static void describe(const weft__work *work, char *text, size_t bytes)
+{
+    const weft_comm *comm = work->comm;
+    const char *label = weft_trace_label_text(comm->world, work->op.label);
+    char number[24] = "";
+    if (!work->op.is_p2p)
+        snprintf(number, sizeof number, " %llu", (unsigned long long)work->op.number);
+    snprintf(text, bytes, "%s%s%s%s%s on comm %s",
+             work->op.is_p2p ? "p2p batch" : weft_collective_string(work->op.what.kind), number, *label ? " (" : "",
+             label, *label ? ")" : "", comm->name);
+}
+
+static void explain(const weft__work *work, char *text, size_t bytes)
+{
+    const weft_comm *comm = work->comm;
+    if (work->after)
+        snprintf(text, bytes, "it runs after an operation on comm %s that has not ended", work->after->comm->name);
+    else if (!work->start)
+        snprintf(text, bytes, "it waits for earlier operations of this comm");
+    else
+        comm->backend->explain(comm->backend_comm, &work->op, text, bytes);
+}
+
+static void look_at(weft_comm *comm, weft__work *work)
+{
+    uint64_t age = age_ns(work);
+    bool late = age > comm->timeout_ns;
+    bool name = age > NAME_AFTER_NS && weft__now_ns() - comm->named_ns > NAME_AFTER_NS;
+    if (!late && !name)
+        return;
+    char what[160], why[192];
+    describe(work, what, sizeof what);
+    explain(work, why, sizeof why);
+    if (late) {
+        weft_backend_fail(comm, WEFT_E_TIMEOUT, "%s did not end in %.1f s: %s", what, (double)age * 1e-9, why);
+    } else {
+        comm->named_ns = weft__now_ns();
+        weft__log(WEFT_LOG_WARN, "%s has taken %.0f s so far: %s", what, (double)age * 1e-9, why);
+    }
+}
+
+void weft__watchdog_look(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    uint64_t now = weft__now_ns();
+    if (now - p->watched_ns < LOOK_EVERY_NS)
+        return;
+    p->watched_ns = now;
+    pthread_mutex_lock(&world->lock);
+    for (weft_comm *comm = world->comms; comm; comm = comm->next) {
+        for (uint32_t i = 0; comm->slots && i < comm->slots->count; i++) {
+            if (atomic_load_explicit(&comm->slots->free[i / 64], memory_order_acquire) >> (i % 64) & 1)
+                continue;
+            weft__work *work = weft__work_at(comm->slots, i);
+            if (atomic_load(&work->taken_up) && !weft__work_ended(work) && !comm->aborted)
+                look_at(comm, work);
+        }
+    }
+    pthread_mutex_unlock(&world->lock);
+}
+
+static void fail_if_lost(weft_world *world, weft_comm *comm)
+{
+    for (int i = 0; i < comm->size; i++)
+        if (world->lost && atomic_load(&world->lost[comm->ranks[i]]))
+            weft_backend_fail(comm, WEFT_E_PEER_LOST, "rank %d has ended; comm %s is lost", comm->ranks[i], comm->name);
+}
+
+void weft__watchdog_carry_out(weft_world *world)
+{
+    pthread_mutex_lock(&world->lock);
+    for (weft_comm *comm = world->comms; comm; comm = comm->next) {
+        fail_if_lost(world, comm);
+        if (atomic_load(&comm->verdict) != WEFT_OK && !comm->aborted)
+            weft__comm_carry_out_verdict(comm);
+    }
+    pthread_mutex_unlock(&world->lock);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a world: who am I, who else is there, whose memory can I see; and closing it. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/launch.h"
+#include "bootstrap/meeting.h"
+#include "bootstrap/team.h"
+#include "comm.h"
+
+#define TIMEOUT_MS            600000
+#define RENDEZVOUS_TIMEOUT_MS 120000
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+weft_result weft__world_forked(void)
+{
+    return weft__fail(WEFT_E_FORKED, "this world was opened by the parent of this process; a child opens its own");
+}
+
+int weft__name_ranks(const int *ranks, int count, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < count; i++) {
+        if (used + 16 > bytes)
+            return snprintf(text + used, bytes - used, ",...");
+        used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : "", ranks[i]);
+    }
+    return (int)used;
+}
+
+/* ------------------------------------------------------------------------------------------- configuration */
+
+static weft_result copy_text(const char *given, const char *fallback, const char **copy)
+{
+    const char *text = given ? given : fallback;
+    *copy = weft__copy_text(text);
+    return text && !*copy ? WEFT_E_NO_MEMORY : WEFT_OK;
+}
+
+static weft_result complete_config(const weft_world_config *given, const weft__env *env, weft_world_config *config)
+{
+    weft_world_config g = {.size = sizeof g};
+    if (given) {
+        if (given->size < sizeof given->size || given->size > 4096)
+            return weft__fail(WEFT_E_INVALID, "weft_world_config.size is %zu: use WEFT_WORLD_CONFIG_INIT", given->size);
+        memcpy(&g, given, given->size < sizeof g ? given->size : sizeof g);
+    }
+    if (g.flags)
+        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", g.flags);
+    *config = g;
+    config->size = sizeof *config;
+    config->timeout_ms = g.timeout_ms ? g.timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
+    config->rendezvous_timeout_ms = g.rendezvous_timeout_ms      ? g.rendezvous_timeout_ms
+                                    : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
+                                                                 : RENDEZVOUS_TIMEOUT_MS;
+    config->rendezvous = config->host_id = config->backend = config->trace = NULL;
+    WEFT_TRY(copy_text(g.rendezvous, env->rendezvous, &config->rendezvous));
+    WEFT_TRY(copy_text(g.host_id, env->host_id, &config->host_id));
+    WEFT_TRY(copy_text(g.backend, env->backend, &config->backend));
+    return copy_text(g.trace, env->trace, &config->trace);
+}
+
+/* This rank's number and where it meets the others. */
+static weft_result who_am_i(weft_world *world, const weft_world_config *given, const weft__env *env,
+                            weft__launch *launch)
+{
+    const weft_world_config *config = &world->config;
+    if (config->team) {
+        *launch = (weft__launch){.size = weft__team_size(config->team), .source = "the team"};
+        launch->rank = config->ranks > 0 ? config->rank : weft__team_next_rank(config->team);
+        if (config->ranks > 0 && config->ranks != launch->size)
+            return weft__fail(WEFT_E_INVALID, "a world of %d ranks in a team of %d", config->ranks, launch->size);
+        if (launch->rank < 0 || launch->rank >= launch->size)
+            return weft__fail(WEFT_E_RANGE, "rank %d of a team of %d", launch->rank, launch->size);
+    } else {
+        WEFT_TRY(weft__launch_find(given, env, environ, launch));
+    }
+    world->rank = launch->rank;
+    world->size = launch->size;
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- meeting the others */
+
+static weft_result tell_identities(weft_world *world, weft__meeting *meeting)
+{
+    weft_result result = WEFT_OK;
+    if (meeting)
+        result = meeting->calls->exchange(meeting, &world->identities[world->rank], sizeof *world->identities,
+                                          world->identities);
+    if (result == WEFT_OK)
+        result = weft__identity_compare(world->identities, world->size);
+    if (result == WEFT_OK)
+        weft__identity_hosts(world->identities, world->size, world->host_of);
+    return result;
+}
+
+static weft_result check_one_machine(const weft_world *world)
+{
+    for (int r = 1; r < world->size; r++)
+        if (strcmp(world->identities[r].machine, world->identities[0].machine) != 0)
+            return weft__fail(WEFT_E_UNSUPPORTED,
+                              "rank 0 runs on %s and rank %d on %s: ranks of one world share a machine",
+                              world->identities[0].host_name, r, world->identities[r].host_name);
+    return WEFT_OK;
+}
+
+static weft_result make_own_segment(weft_world *world)
+{
+    world->own =
+        world->config.team ? weft__team_segment(world->config.team, world->rank) : weft__alloc(sizeof *world->own);
+    if (!world->own)
+        return WEFT_E_NO_MEMORY;
+    WEFT_TRY(weft__segment_create(world->rank, (size_t)world->config.heap_bytes, world->own));
+    world->identities[world->rank].heap_reserve_bytes = world->own->reserved;
+    return WEFT_OK;
+}
+
+/* See the memory of all ranks. Every step is agreed on, so that one rank's failure is everybody's verdict. */
+static weft_result share_memory(weft_world *world, weft__meeting *meeting)
+{
+    size_t *reserves = weft__alloc((size_t)world->size * sizeof *reserves);
+    world->segments = weft__alloc((size_t)world->size * sizeof *world->segments);
+    world->lost = weft__alloc((size_t)world->size * sizeof *world->lost);
+    weft_result result = reserves && world->segments && world->lost ? WEFT_OK : WEFT_E_NO_MEMORY;
+    if (result == WEFT_OK)
+        result = weft__heap_open(&world->heap, world->own);
+    for (int r = 0; result == WEFT_OK && r < world->size; r++)
+        reserves[r] = (size_t)world->identities[r].heap_reserve_bytes;
+    result = weft__meeting_agree(meeting, result);
+    if (result == WEFT_OK)
+        result = meeting->calls->share(meeting, world->own, reserves, world->segments, &world->segments_owned);
+    free(reserves);
+    return result;
+}
+
+static weft_result meet(weft_world *world, const weft__launch *launch)
+{
+    if (world->size == 1)
+        return tell_identities(world, NULL);
+    const weft_world_config *config = &world->config;
+    weft__meeting *meeting;
+    weft_result own = make_own_segment(world);
+    WEFT_TRY(config->team ? weft__team_meet(config->team, world->rank, config->rendezvous_timeout_ms, &meeting)
+                          : weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size,
+                                                  config->rendezvous_timeout_ms, &meeting));
+    weft_result result = weft__meeting_agree(meeting, own);
+    if (result == WEFT_OK)
+        result = tell_identities(world, meeting);
+    if (result == WEFT_OK)
+        result = check_one_machine(world);
+    if (result == WEFT_OK)
+        result = share_memory(world, meeting);
+    meeting->calls->end(meeting);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------- opening and closing */
+
+static weft_result make_guard(weft_world *world)
+{
+    uint64_t *guard = weft__map_pages(WEFT__PAGE);
+    if (!guard)
+        return WEFT_E_NO_MEMORY;
+    madvise(guard, WEFT__PAGE, MADV_WIPEONFORK);
+    *guard = WEFT__GUARD;
+    world->guard = guard;
+    return WEFT_OK;
+}
+
+static weft_result open_parts(weft_world *world, const weft_world_config *config)
+{
+    weft__env env;
+    weft__launch launch;
+    WEFT_TRY(make_guard(world));
+    WEFT_TRY(weft__env_read(&env));
+    WEFT_TRY(complete_config(config, &env, &world->config));
+    WEFT_TRY(who_am_i(world, config, &env, &launch));
+    if (world->size > 1)
+        weft__log_rank(world->rank);
+    world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);
+    world->host_of = weft__alloc((size_t)world->size * sizeof *world->host_of);
+    if (!world->identities || !world->host_of)
+        return WEFT_E_NO_MEMORY;
+    weft__identity *own = &world->identities[world->rank];
+    WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, own));
+    WEFT_TRY(meet(world, &launch));
+    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
+                              world->config.trace_records, &world->trace));
+    WEFT_TRY(weft__backends_open(world));
+    return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
+}
+
+weft_result weft_world_open(const weft_world_config *config, weft_world **world_out)
+{
+    *world_out = NULL;
+    weft_world *world = weft__alloc(sizeof *world);
+    if (!world)
+        return WEFT_E_NO_MEMORY;
+    pthread_mutex_init(&world->lock, NULL);
+    pthread_mutex_init(&world->error_lock, NULL);
+    weft_result result = open_parts(world, config);
+    if (result != WEFT_OK) {
+        weft_world_close(world);
+        return result;
+    }
+    weft__log(WEFT_LOG_INFO, "world of %d ranks, %s", world->size,
+              world->config.team ? "threads of one process"
+              : world->size == 1 ? "one process"
+                                 : "processes of one host");
+    *world_out = world;
+    return WEFT_OK;
+}
+
+static void unmap_segments(weft_world *world)
+{
+    if (world->segments) {
+        size_t in_use = weft__heap_close(&world->heap);
+        if (in_use)
+            weft__log(WEFT_LOG_WARN, "the world is closed with %zu buffers in use", in_use);
+    }
+    for (int r = 0; world->segments_owned && r < world->size; r++)
+        if (r != world->rank)
+            weft__segment_unmap(&world->segments_owned[r]);
+    free(world->segments_owned);
+    if (world->own && !world->config.team) {
+        weft__segment_unmap(world->own);
+        free(world->own);
+    }
+    free(world->segments);
+    free((void *)world->lost);
+}
+
+void weft_world_close(weft_world *world)
+{
+    if (!world)
+        return;
+    if (world->guard && weft__world_alive(world) != WEFT_OK)
+        return; /* a child must not disturb its parent's peers */
+    while (world->comms) {
+        weft__log(WEFT_LOG_ERROR, "comm %s was not destroyed before its world", world->comms->name);
+        weft_comm_destroy(world->comms);
+    }
+    weft__progress_close(world);
+    weft__comms_bury(world, true);
+    weft__backends_close(world);
+    if (world->own && world->own->header)
+        atomic_store(&world->own->header->state, WEFT__RANK_CLOSED);
+    unmap_segments(world);
+    weft__work_pool_close(&world->works);
+    weft__trace_close(world->trace);
+    for (weft__name_use *use = world->names, *next; use; use = next) {
+        next = use->next;
+        free(use);
+    }
+    const char *const texts[] = {world->config.rendezvous, world->config.host_id, world->config.backend,
+                                 world->config.trace};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free((void *)(uintptr_t)texts[i]);
+    free(world->identities);
+    free(world->host_of);
+    weft__unmap_pages((void *)(uintptr_t)world->guard, WEFT__PAGE);
+    pthread_mutex_destroy(&world->error_lock);
+    pthread_mutex_destroy(&world->lock);
+    free(world);
+}
+
+void weft__world_populate(weft_world *world)
+{
+    for (int r = 0; world->segments_owned && r < world->size; r++)
+        if (r != world->rank)
+            weft__segment_populate(&world->segments_owned[r]);
+}
+
+/* ------------------------------------------------------------------------------------------- questions */
+
+int weft_world_rank(const weft_world *world)
+{
+    return world->rank;
+}
+
+int weft_world_size(const weft_world *world)
+{
+    return world->size;
+}
+
+int weft_world_host(const weft_world *world, int rank)
+{
+    return rank >= 0 && rank < world->size ? world->host_of[rank] : -1;
+}
+
+int weft_world_local_rank(const weft_world *world)
+{
+    int before = 0;
+    for (int r = 0; r < world->rank; r++)
+        before += world->host_of[r] == world->host_of[world->rank];
+    return before;
+}
+
+weft_result weft_world_check(weft_world *world, weft_stream stream)
+{
+    WEFT_TRY(weft__world_alive(world));
+    if (stream.kind != 0)
+        return weft__fail(WEFT_E_UNSUPPORTED, "this world has no device streams");
+    pthread_mutex_lock(&world->error_lock);
+    weft_result first = world->first_error;
+    if (first != WEFT_OK)
+        (void)weft__fail_quietly(first, world->first_error_text);
+    pthread_mutex_unlock(&world->error_lock);
+    return first;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The world from inside: what the files of libcomm's core share. */
+#ifndef WEFT_LIBCOMM_WORLD_H
+#define WEFT_LIBCOMM_WORLD_H
+#include <pthread.h>
+#include <weft/backend.h>
+#include <weft/trace.h>
+#include <weft/world.h>
+
+#include "backend/registry.h"
+#include "base/memory.h"
+#include "bootstrap/identity.h"
+#include "progress.h"
+#include "shared/heap.h"
+#include "shared/segment.h"
+#include "trace.h"
+#include "work.h"
+
+/* How often this rank has used a name for a comm. */
+typedef struct weft__name_use {
+    char name[WEFT_COMM_NAME_MAX + 1];
+    uint32_t count;
+    bool in_use;
+    struct weft__name_use *next;
+} weft__name_use;
+
+struct weft_world {
+    const uint64_t *guard; /* reads WEFT__GUARD here, 0 in a child of fork() */
+    int rank, size;
+    weft_world_config config;   /* complete; its strings are copies */
+    weft__identity *identities; /* of every rank */
+    int *host_of;               /* of every rank */
+    weft_team *team;
+
+    /* The ranks of this machine and their memory; NULL in a world of one rank. */
+    weft__segment **segments; /* [rank] */
+    weft__segment *segments_owned;
+    weft__segment *own;
+    weft__heap heap;
+    _Atomic uint8_t *lost; /* [rank]: has ended */
+
+    weft__trace *trace;
+    weft__progress progress;
+    weft__backend_instance backends[WEFT__BACKENDS];
+    weft__work_pool works;
+
+    weft_comm *comms;     /* list, changed by setup calls with the lock held */
+    weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
+    weft__name_use *names;
+    pthread_mutex_t lock; /* comms and names: cold */
+    pthread_mutex_t error_lock;
+    weft_result first_error; /* of any comm */
+    char first_error_text[256];
+};
+
+#define WEFT__GUARD 0x6472617567746677ull
+
+/* E_FORKED in a child of the process that opened the world. */
+weft_result weft__world_forked(void);
+static inline weft_result weft__world_alive(const weft_world *world)
+{
+    return __builtin_expect(*world->guard == WEFT__GUARD, 1) ? WEFT_OK : weft__world_forked();
+}
+
+/* Make what the other ranks have added to their heaps present here. Any thread, one at a time (the engine). */
+void weft__world_populate(weft_world *world);
+
+/* Name ranks as "1, 5, 6" for messages. */
+int weft__name_ranks(const int *ranks, int count, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks for tests. */
+#include "harness/ranks.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct body_call {
+    rank_body body;
+    void *argument;
+} body_call;
+
+static weft_result call_body(weft_world *world, void *argument)
+{
+    body_call *call = argument;
+    call->body(world, call->argument);
+    return WEFT_OK;
+}
+
+void ranks_as_threads(int ranks, const weft_world_config *config, rank_body body, void *argument)
+{
+    body_call call = {body, argument};
+    CHECK_OK(weft_team_run(ranks, config, call_body, &call));
+}
+
+static void run_child(int rank, int ranks, const weft_world_config *config, const char *rendezvous, rank_body body,
+                      void *argument)
+{
+    weft_world_config c = WEFT_WORLD_CONFIG_INIT;
+    if (config)
+        c = *config;
+    c.rank = rank;
+    c.ranks = ranks;
+    c.rendezvous = rendezvous;
+    weft_world *world;
+    CHECK_OK(weft_world_open(&c, &world));
+    body(world, argument);
+    weft_world_close(world);
+    exit(0);
+}
+
+rank_group ranks_start(int ranks, const weft_world_config *config, rank_body body, void *argument)
+{
+    static int counter;
+    char rendezvous[64];
+    snprintf(rendezvous, sizeof rendezvous, "unix://@weft-test-%d-%d", (int)getpid(), counter++);
+    rank_group group = {.ranks = ranks};
+    for (int r = 0; r < ranks; r++) {
+        group.pid[r] = fork();
+        if (group.pid[r] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            run_child(r, ranks, config, rendezvous, body, argument);
+        }
+        CHECK(group.pid[r] > 0);
+    }
+    return group;
+}
+
+void ranks_wait(rank_group *group, int rank)
+{
+    if (group->pid[rank])
+        CHECK(waitpid(group->pid[rank], &group->status[rank], 0) == group->pid[rank]);
+    group->pid[rank] = 0;
+}
+
+void ranks_expect_passed(rank_group *group, int rank)
+{
+    ranks_wait(group, rank);
+    int status = group->status[rank];
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        _exit(77);
+    if (WIFSIGNALED(status))
+        FAIL("rank %d was killed by signal %d", rank, WTERMSIG(status));
+    if (WEXITSTATUS(status) != 0)
+        FAIL("rank %d ended with code %d", rank, WEXITSTATUS(status));
+}
+
+void ranks_as_processes(int ranks, const weft_world_config *config, rank_body body, void *argument)
+{
+    rank_group group = ranks_start(ranks, config, body, argument);
+    for (int r = 0; r < ranks; r++)
+        ranks_expect_passed(&group, r);
+}
+
+void ranks_both_ways(int ranks, rank_body body, void *argument)
+{
+    ranks_as_processes(ranks, NULL, body, argument);
+    ranks_as_threads(ranks, NULL, body, argument);
+}
+
+weft_comm *all_ranks(weft_world *world, const char *name, const weft_comm_config *config)
+{
+    int ranks[64], count = weft_world_size(world);
+    for (int r = 0; r < count; r++)
+        ranks[r] = r;
+    weft_comm *comm;
+    CHECK_OK(weft_comm_create(world, name, ranks, count, config, &comm));
+    return comm;
+}

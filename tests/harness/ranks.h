@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running the body of a test on N ranks, as threads of this process or as processes. A check that fails on one rank fails
+ * the test. */
+#ifndef WEFT_TESTS_HARNESS_RANKS_H
+#define WEFT_TESTS_HARNESS_RANKS_H
+#include <sys/types.h>
+#include <weft/collective.h>
+#include <weft/comm.h>
+#include <weft/log.h>
+#include <weft/memory.h>
+#include <weft/p2p.h>
+#include <weft/trace.h>
+#include <weft/world.h>
+
+#include "harness/test.h"
+
+typedef void (*rank_body)(weft_world *world, void *argument);
+
+/* @p config may be NULL; team, rank, ranks and rendezvous are set here. */
+void ranks_as_threads(int ranks, const weft_world_config *config, rank_body body, void *argument);
+void ranks_as_processes(int ranks, const weft_world_config *config, rank_body body, void *argument);
+/* Both, one after the other. */
+void ranks_both_ways(int ranks, rank_body body, void *argument);
+
+/* For tests in which ranks die: start them, and wait for each; status as of wait(). */
+typedef struct rank_group {
+    int ranks;
+    pid_t pid[64];
+    int status[64];
+} rank_group;
+rank_group ranks_start(int ranks, const weft_world_config *config, rank_body body, void *argument);
+/* Rank @p rank must end with exit code 0 (all checks passed). */
+void ranks_expect_passed(rank_group *group, int rank);
+void ranks_wait(rank_group *group, int rank);
+
+/* A comm of all ranks. */
+weft_comm *all_ranks(weft_world *world, const char *name, const weft_comm_config *config);
+
+#endif

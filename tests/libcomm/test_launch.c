@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environments are those of the launchers (torchrun 2.x, Open MPI 4.1.4 as printed by `mpirun -n 2 env`). The names
+ * of sockets and the job keys were worked out apart from this code: FNV-1a over "NAME\0value\0" of every variable. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "bootstrap/launch.h"
+#include "harness/test.h"
+
+#define TORCHRUN(rank, size, local_rank, local_size)                                                            \
+    "RANK=" rank, "WORLD_SIZE=" size, "LOCAL_RANK=" local_rank, "LOCAL_WORLD_SIZE=" local_size, "GROUP_RANK=0", \
+        "ROLE_RANK=" rank, "ROLE_WORLD_SIZE=" size, "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500",               \
+        "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_MAX_RESTARTS=0", "TORCHELASTIC_USE_AGENT_STORE=True",     \
+        "TORCHELASTIC_RUN_ID=none"
+#define TORCHRUN_JOB UINT64_C(0x49c036a9d2350854)
+
+#define OPEN_MPI(rank, size, local_rank, local_size)                                                         \
+    "OMPI_COMM_WORLD_LOCAL_RANK=" local_rank, "OMPI_COMM_WORLD_LOCAL_SIZE=" local_size,                      \
+        "OMPI_COMM_WORLD_NODE_RANK=" local_rank, "OMPI_COMM_WORLD_RANK=" rank, "OMPI_COMM_WORLD_SIZE=" size, \
+        "OMPI_MCA_orte_hnp_uri=3141992448.0;tcp://10.0.0.5:41231", "PMIX_NAMESPACE=3141992449", "PMIX_RANK=" rank
+#define OPEN_MPI_JOB UINT64_C(0xe23d628b5144a8c7)
+
+#define NOT_SET                                  \
+    {                                            \
+        .rank = -1, .size = -1, .local_rank = -1 \
+    }
+
+typedef struct found {
+    weft_result result;
+    weft__launch launch;
+} found;
+
+static found find(const weft_world_config *config, const weft__env *env, const char *const *environment)
+{
+    static const weft__env not_set = NOT_SET;
+    char *strings[32] = {"HOME=/root", "RANKS=77", "XRANK=78"};
+    int n = 3;
+    for (; environment && *environment; environment++)
+        strings[n++] = (char *)*environment;
+    found f = {.launch = {.rank = -7}};
+    f.result = weft__launch_find(config, env ? env : &not_set, strings, &f.launch);
+    if (f.result != WEFT_OK)
+        CHECK_INT(f.launch.rank, -7); /* untouched */
+    return f;
+}
+
+#define ENVIRONMENT(...)  \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
+#define CHECK_ERROR(call, code, ...)                                   \
+    do {                                                               \
+        CHECK_RESULT((call).result, code);                             \
+        const char *const parts_[] = {__VA_ARGS__};                    \
+        for (size_t i_ = 0; i_ < sizeof parts_ / sizeof *parts_; i_++) \
+            CHECK_HAS(weft_last_error(), parts_[i_]);                  \
+    } while (0)
+
+static void check_place(const weft__launch *launch, int rank, int size, int local_rank, const char *source)
+{
+    CHECK_INT(launch->rank, rank);
+    CHECK_INT(launch->size, size);
+    CHECK_INT(launch->local_rank, local_rank);
+    CHECK_INT(launch->local_size, size);
+    CHECK_STR(launch->source, source);
+}
+
+static void check_socket(const weft__launch *launch, uint64_t job)
+{
+    char name[108];
+    snprintf(name, sizeof name, "@weft-%u-%016" PRIx64, (unsigned)geteuid(), job);
+    CHECK_STR(launch->rendezvous, name);
+}
+
+TEST(without_a_launcher_a_process_is_the_only_rank)
+{
+    found f = find(NULL, NULL, NULL);
+    CHECK_OK(f.result);
+    check_place(&f.launch, 0, 1, 0, "no launcher");
+    CHECK_STR(f.launch.rendezvous, "");
+}
+
+TEST(weft_run_tells_rank_and_size)
+{
+    const weft__env env = {.rank = 2, .size = 4, .local_rank = 2, .rendezvous = "unix://@meet"};
+    found f = find(NULL, &env, NULL);
+    CHECK_OK(f.result);
+    check_place(&f.launch, 2, 4, 2, "WEFT_RANK");
+    CHECK_STR(f.launch.rendezvous, "@meet");
+    CHECK_MSG(f.launch.job_key == UINT64_C(0x9490c66ff1d42b70), "job key %" PRIx64, f.launch.job_key);
+}
+
+TEST(a_missing_local_rank_is_the_rank)
+{
+    const weft__env env = {.rank = 3, .size = 4, .local_rank = -1, .rendezvous = "unix:///tmp/meet"};
+    found f = find(NULL, &env, NULL);
+    CHECK_OK(f.result);
+    check_place(&f.launch, 3, 4, 3, "WEFT_RANK");
+    CHECK_STR(f.launch.rendezvous, "/tmp/meet");
+    CHECK_MSG(f.launch.job_key == UINT64_C(0x6f8880e6eb0677a9), "job key %" PRIx64, f.launch.job_key);
+}
+
+TEST(torchrun_tells_rank_size_and_job)
+{
+    found f = find(NULL, NULL, ENVIRONMENT(TORCHRUN("5", "8", "4", "8")));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 5, 8, 4, "torchrun");
+    check_socket(&f.launch, TORCHRUN_JOB);
+    if (geteuid() == 0)
+        CHECK_MSG(f.launch.job_key == UINT64_C(0x04c6a62ddc25fa16), "job key %" PRIx64, f.launch.job_key);
+}
+
+TEST(a_restarted_torchrun_job_meets_elsewhere)
+{
+    found f = find(NULL, NULL,
+                   ENVIRONMENT("RANK=0", "WORLD_SIZE=2", "TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_RESTART_COUNT=1",
+                               "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"));
+    CHECK_OK(f.result);
+    check_socket(&f.launch, UINT64_C(0xf63647d50ab7e4b9));
+}
+
+TEST(rank_world_size_and_master_are_enough)
+{
+    found f = find(NULL, NULL,
+                   ENVIRONMENT("MASTER_PORT=1234", "RANK=1", "WORLD_SIZE=3", "LOCAL_RANK=", "MASTER_ADDR=localhost"));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 1, 3, 1, "torchrun");
+    check_socket(&f.launch, UINT64_C(0x81422d85fa816856));
+}
+
+TEST(open_mpi_tells_rank_size_and_job)
+{
+    found f = find(NULL, NULL, ENVIRONMENT(OPEN_MPI("1", "2", "1", "2")));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 1, 2, 1, "Open MPI");
+    check_socket(&f.launch, OPEN_MPI_JOB);
+}
+
+TEST(open_mpi_without_its_uri_meets_by_namespace)
+{
+    found f = find(NULL, NULL,
+                   ENVIRONMENT("OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "PMIX_NAMESPACE=prterun-host-7@1"));
+    CHECK_OK(f.result);
+    check_socket(&f.launch, UINT64_C(0x6221dbbd17f534a7));
+}
+
+TEST(all_ranks_of_a_job_meet_at_one_place)
+{
+    found first = find(NULL, NULL, ENVIRONMENT(OPEN_MPI("0", "4", "0", "4")));
+    found other = find(NULL, NULL, ENVIRONMENT(OPEN_MPI("3", "4", "3", "4")));
+    CHECK_STR(other.launch.rendezvous, first.launch.rendezvous);
+    CHECK(other.launch.job_key == first.launch.job_key);
+}
+
+TEST(an_address_that_is_given_wins_but_the_job_still_counts)
+{
+    const weft__env env = {.rank = -1, .size = -1, .local_rank = -1, .rendezvous = "unix://@meet"};
+    found torch = find(NULL, &env, ENVIRONMENT(TORCHRUN("1", "2", "1", "2")));
+    found mpi = find(NULL, &env, ENVIRONMENT(OPEN_MPI("1", "2", "1", "2")));
+    CHECK_OK(torch.result);
+    CHECK_STR(torch.launch.rendezvous, "@meet");
+    CHECK_STR(mpi.launch.rendezvous, "@meet");
+    CHECK(torch.launch.job_key != mpi.launch.job_key);
+}
+
+TEST(sources_that_agree_are_one)
+{
+    const weft__env env = {.rank = 1, .size = 2, .local_rank = -1};
+    found f = find(NULL, &env, ENVIRONMENT(OPEN_MPI("1", "2", "0", "2"), TORCHRUN("1", "2", "0", "2")));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 1, 2, 0, "WEFT_RANK");
+    check_socket(&f.launch, TORCHRUN_JOB);
+}
+
+TEST(sources_that_disagree_are_named)
+{
+    const weft__env env = {.rank = 1, .size = 2, .local_rank = -1, .rendezvous = "unix://@meet"};
+    CHECK_ERROR(find(NULL, &env, ENVIRONMENT(TORCHRUN("0", "2", "0", "2"))), WEFT_E_INVALID, "WEFT_RANK is 1",
+                " RANK is 0");
+    CHECK_ERROR(find(NULL, &env, ENVIRONMENT(TORCHRUN("1", "4", "1", "4"))), WEFT_E_INVALID, "WEFT_SIZE is 2",
+                "WORLD_SIZE is 4");
+    CHECK_ERROR(find(NULL, &env, ENVIRONMENT(OPEN_MPI("0", "2", "0", "2"))), WEFT_E_INVALID, "WEFT_RANK is 1",
+                "OMPI_COMM_WORLD_RANK is 0");
+    CHECK_ERROR(find(NULL, &env, ENVIRONMENT(TORCHRUN("1", "2", "1", "2"), OPEN_MPI("1", "3", "1", "3"))),
+                WEFT_E_INVALID, "WEFT_SIZE is 2", "OMPI_COMM_WORLD_SIZE is 3");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT("RANK=0", "WORLD_SIZE=2", OPEN_MPI("1", "2", "1", "2"))), WEFT_E_INVALID,
+                "RANK is 0", "OMPI_COMM_WORLD_RANK is 1");
+}
+
+static char warned[600];
+
+static void keep_warning(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie;
+    if (level == WEFT_LOG_WARN)
+        snprintf(warned, sizeof warned, "%s", line);
+}
+
+TEST(mpirun_around_torchrun_is_a_warning)
+{
+    weft_log_set(WEFT_LOG_WARN, keep_warning, NULL);
+    found f = find(NULL, NULL, ENVIRONMENT(OPEN_MPI("1", "2", "1", "2"), TORCHRUN("3", "4", "3", "4")));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 3, 4, 3, "torchrun");
+    check_socket(&f.launch, TORCHRUN_JOB);
+    CHECK_HAS(warned, "RANK is 3 of 4");
+    CHECK_HAS(warned, "OMPI_COMM_WORLD_RANK is 1 of 2");
+}
+
+TEST(half_a_pair_is_an_error_that_names_the_missing_half)
+{
+    const weft__env rank = {.rank = 1, .size = -1, .local_rank = -1}, size = {.rank = -1, .size = 2, .local_rank = -1};
+    CHECK_ERROR(find(NULL, &rank, NULL), WEFT_E_INVALID, "WEFT_RANK is set, but WEFT_SIZE is not");
+    CHECK_ERROR(find(NULL, &size, NULL), WEFT_E_INVALID, "WEFT_SIZE is set, but WEFT_RANK is not");
+    CHECK_ERROR(find(NULL, &rank, ENVIRONMENT(TORCHRUN("1", "2", "1", "2"))), WEFT_E_INVALID, "WEFT_SIZE is not");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT("RANK=1", "MASTER_ADDR=a")), WEFT_E_INVALID,
+                "RANK is set, but WORLD_SIZE is not");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT("OMPI_COMM_WORLD_SIZE=1")), WEFT_E_INVALID,
+                "OMPI_COMM_WORLD_SIZE is set, but OMPI_COMM_WORLD_RANK is not");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT("RANK=1", "WORLD_SIZE=")), WEFT_E_INVALID, "WORLD_SIZE is not");
+}
+
+TEST(half_a_pair_behind_a_whole_one_does_not_matter)
+{
+    const weft__env env = {.rank = 1, .size = 2, .local_rank = -1, .rendezvous = "unix://@meet"};
+    CHECK_OK(find(NULL, &env, ENVIRONMENT("RANK=0")).result);
+    CHECK_OK(find(NULL, NULL, ENVIRONMENT(TORCHRUN("0", "1", "0", "1"), "OMPI_COMM_WORLD_SIZE=7")).result);
+}
+
+TEST(a_rank_outside_its_world_is_named)
+{
+    const weft__env at_end = {.rank = 2, .size = 2, .local_rank = -1},
+                    nobody = {.rank = 0, .size = 0, .local_rank = -1};
+    CHECK_ERROR(find(NULL, &at_end, NULL), WEFT_E_RANGE, "WEFT_RANK is 2", "WEFT_SIZE is 2");
+    CHECK_ERROR(find(NULL, &nobody, NULL), WEFT_E_RANGE, "WEFT_SIZE is 0");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(TORCHRUN("4", "4", "0", "4"))), WEFT_E_RANGE, "RANK is 4",
+                "WORLD_SIZE is 4");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(TORCHRUN("3", "4", "4", "4"))), WEFT_E_RANGE, "LOCAL_RANK is 4");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(OPEN_MPI("0", "2", "0", "3"))), WEFT_E_RANGE,
+                "OMPI_COMM_WORLD_LOCAL_SIZE is 3");
+    const weft__env local = {.rank = 0, .size = 2, .local_rank = 2, .rendezvous = "unix://@meet"};
+    CHECK_ERROR(find(NULL, &local, NULL), WEFT_E_RANGE, "WEFT_LOCAL_RANK is 2");
+}
+
+TEST(what_is_no_number_is_named)
+{
+    static const char *const wrong[] = {"x",  "1x",  "-1",  "+1",         " 1",
+                                        "1 ", "1.0", "0x1", "2147483648", "99999999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char variable[64], says[64];
+        snprintf(variable, sizeof variable, "RANK=%s", wrong[i]);
+        snprintf(says, sizeof says, "RANK is '%s'", wrong[i]);
+        CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(variable, "WORLD_SIZE=2")), WEFT_E_INVALID, says);
+    }
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT("OMPI_COMM_WORLD_SIZE=two")), WEFT_E_INVALID,
+                "OMPI_COMM_WORLD_SIZE is 'two'");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(TORCHRUN("0", "1", "", "all"))), WEFT_E_INVALID,
+                "LOCAL_WORLD_SIZE is 'all'");
+}
+
+TEST(ranks_on_several_hosts_are_not_supported_yet)
+{
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(TORCHRUN("5", "8", "1", "4"))), WEFT_E_UNSUPPORTED,
+                "ranks on several hosts", "LOCAL_WORLD_SIZE is 4", "WORLD_SIZE is 8");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT(OPEN_MPI("5", "8", "1", "4"))), WEFT_E_UNSUPPORTED,
+                "ranks on several hosts", "OMPI_COMM_WORLD_LOCAL_SIZE is 4");
+}
+
+TEST(ranks_without_a_place_to_meet_are_told_what_to_set)
+{
+    const weft__env env = {.rank = 0, .size = 2, .local_rank = -1}, alone = {.rank = 0, .size = 1, .local_rank = -1};
+    CHECK_ERROR(find(NULL, &env, NULL), WEFT_E_INVALID, "rank 0 of 2 by WEFT_RANK", "WEFT_RENDEZVOUS");
+    CHECK_ERROR(find(NULL, NULL, ENVIRONMENT("RANK=0", "WORLD_SIZE=2")), WEFT_E_INVALID, "WEFT_RENDEZVOUS");
+    CHECK_OK(find(NULL, &alone, NULL).result);
+}
+
+TEST(addresses_are_checked)
+{
+    char longest[108] = "unix://@", too_long[128] = "unix:///";
+    static const struct {
+        const char *address;
+        weft_result result;
+    } cases[] = {
+        {"tcp://10.0.0.1:4000", WEFT_E_UNSUPPORTED},
+        {"file:///shared/dir", WEFT_E_UNSUPPORTED},
+        {"unix://", WEFT_E_INVALID},
+        {"unix://@", WEFT_E_INVALID},
+        {"unix:///", WEFT_E_INVALID},
+        {"unix://here", WEFT_E_INVALID},
+        {"/tmp/meet", WEFT_E_INVALID},
+        {"@meet", WEFT_E_INVALID},
+        {"udp://10.0.0.1", WEFT_E_INVALID},
+    };
+    weft__env env = {.rank = 0, .size = 2, .local_rank = -1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        env.rendezvous = cases[i].address;
+        CHECK_ERROR(find(NULL, &env, NULL), cases[i].result, "WEFT_RENDEZVOUS is '", cases[i].address);
+    }
+    memset(longest + 8, 'a', sizeof longest - 9); /* 7 bytes of scheme before 100 of name */
+    env.rendezvous = longest;
+    CHECK_STR(find(NULL, &env, NULL).launch.rendezvous, longest + 7);
+    memset(too_long + 8, 'a', 107); /* 108 bytes behind the scheme leave no room for the zero */
+    env.rendezvous = too_long;
+    CHECK_ERROR(find(NULL, &env, NULL), WEFT_E_INVALID, "more than 107 bytes");
+    too_long[7 + 107] = 0;
+    CHECK_INT(strlen(find(NULL, &env, NULL).launch.rendezvous), 107);
+}
+
+TEST(the_config_of_the_world_comes_before_everybody)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rank = 1;
+    config.ranks = 3;
+    config.rendezvous = "unix://@own";
+    const weft__env env = {.rank = 5, .size = 8, .local_rank = 5, .rendezvous = "unix://@meet"};
+    const weft__env no_local = {.rank = 5, .size = 8, .local_rank = -1};
+    found f = find(&config, &no_local, ENVIRONMENT(TORCHRUN("5", "8", "1", "4")));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 1, 3, 1, "the config");
+    CHECK_STR(f.launch.rendezvous, "@own");
+    config.ranks = 0;
+    f = find(&config, &env, NULL);
+    check_place(&f.launch, 5, 8, 5, "WEFT_RANK");
+    CHECK_STR(f.launch.rendezvous, "@own");
+}
+
+TEST(ranks_renumbered_by_the_config_still_meet)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.ranks = 3;
+    config.rank = 2; /* 2 - RANK: rank 1 keeps its number */
+    found swapped = find(&config, NULL, ENVIRONMENT(TORCHRUN("0", "3", "0", "3")));
+    config.rank = 1;
+    found kept = find(&config, NULL, ENVIRONMENT(TORCHRUN("1", "3", "1", "3")));
+    CHECK_OK(swapped.result);
+    CHECK_OK(kept.result);
+    check_place(&swapped.launch, 2, 3, 0, "the config");
+    check_socket(&swapped.launch, TORCHRUN_JOB);
+    CHECK_STR(kept.launch.rendezvous, swapped.launch.rendezvous);
+    CHECK(kept.launch.job_key == swapped.launch.job_key);
+}
+
+TEST(a_rank_in_the_config_is_checked)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.ranks = 2;
+    config.rank = 2;
+    CHECK_ERROR(find(&config, NULL, NULL), WEFT_E_RANGE, "rank in the world's config is 2");
+    config.rank = -1;
+    CHECK_ERROR(find(&config, NULL, NULL), WEFT_E_RANGE, "rank -1 of 2 in the world's config");
+    config.ranks = -2;
+    CHECK_ERROR(find(&config, NULL, NULL), WEFT_E_RANGE, "-2 in the world's config");
+    config = (weft_world_config)WEFT_WORLD_CONFIG_INIT;
+    config.rendezvous = "tcp://a:1";
+    CHECK_ERROR(find(&config, NULL, NULL), WEFT_E_UNSUPPORTED, "rendezvous in the world's config is 'tcp://a:1'");
+}
