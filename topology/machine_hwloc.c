@@ -2,6 +2,7 @@
 /* Reads a machine with hwloc: this host, an XML file, or a synthetic description. */
 #include <errno.h>
 #include <hwloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,7 +431,7 @@ static int set_up(hwloc_topology_t topology)
                : -1;
 }
 
-weft_result weft__machine_read(weft_machine *machine, const weft_machine_config *config)
+static weft_result read_with_hwloc(weft_machine *machine, const weft_machine_config *config)
 {
     reading r = {.machine = machine};
     const char *what = config->xml ? config->xml : config->synthetic ? config->synthetic : "this host";
@@ -444,5 +445,15 @@ weft_result weft__machine_read(weft_machine *machine, const weft_machine_config 
     if (result == WEFT_OK)
         result = read_topology(&r, config);
     hwloc_topology_destroy(r.topology);
+    return result;
+}
+
+/* One thread at a time: libraries below hwloc (udev) set themselves up without a lock. */
+weft_result weft__machine_read(weft_machine *machine, const weft_machine_config *config)
+{
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one_at_a_time);
+    weft_result result = read_with_hwloc(machine, config);
+    pthread_mutex_unlock(&one_at_a_time);
     return result;
 }
