@@ -21,8 +21,9 @@ static const struct axis {
     int dim;
     int dense, expert;
 } axes_table[] = {
-    {WEFT_AXIS_TP, "tp", WEFT__TP, 1, 0}, {WEFT_AXIS_CP, "cp", WEFT__CP, 1, 0}, {WEFT_AXIS_ETP, "etp", WEFT__TP, 0, 1},
-    {WEFT_AXIS_EP, "ep", WEFT__EP, 0, 1}, {WEFT_AXIS_DP, "dp", WEFT__DP, 1, 0}, {WEFT_AXIS_EDP, "edp", WEFT__DP, 0, 1},
+    {WEFT_AXIS_TP, "tp", WEFT__TP, 1, 0}, {WEFT_AXIS_DP, "dp", WEFT__DP, 1, 0},
+    {WEFT_AXIS_CP, "cp", WEFT__CP, 1, 0}, {WEFT_AXIS_ETP, "etp", WEFT__TP, 0, 1},
+    {WEFT_AXIS_EP, "ep", WEFT__EP, 0, 1}, {WEFT_AXIS_EDP, "edp", WEFT__DP, 0, 1},
     {WEFT_AXIS_PP, "pp", WEFT__PP, 1, 1},
 };
 

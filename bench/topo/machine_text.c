@@ -183,10 +183,12 @@ static void print_gpus(const weft_machine *machine, const gpu_set *set)
             fastest = speed > fastest ? speed : fastest;
         }
     char text[256];
-    printf("GPUs %s  %g", weft_pus_text(set, text, sizeof text), (double)slowest / 1000);
-    if (slowest != fastest)
+    printf("GPUs %s", weft_pus_text(set, text, sizeof text));
+    if (fastest)
+        printf("  %g", (double)slowest / 1000);
+    if (slowest < fastest)
         printf(" to %g", (double)fastest / 1000);
-    printf(" GB/s a pair\n");
+    printf(fastest ? " GB/s a pair\n" : "\n");
 }
 
 /* An island, and its parts if it falls into some that share switches. */

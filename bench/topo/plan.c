@@ -81,9 +81,11 @@ static int read_hosts(char *text, const char ***names_out)
         if (count && ranks > RANKS_MAX - count)
             count = complain(0, "--hosts names more than %d ranks", RANKS_MAX);
         const char **more = count ? realloc(names, (size_t)(ranks + count) * sizeof *names) : NULL;
+        if (count && !more)
+            (void)no_memory();
         if (!more) {
             free(names);
-            return count ? no_memory() * 0 : 0;
+            return 0;
         }
         names = more;
         while (count-- > 0)

@@ -225,6 +225,11 @@ TEST(what_is_not_known_is_not_called_near)
     CHECK_STR(placement(c), "1,2,0"); /* by bus id: 07, 08, 09 */
     CHECK_INT(level_of(c, 0, 1), WEFT_LEVEL_UNKNOWN);
     weft_cluster_destroy(c);
+    ranks[0].numa = 0, ranks[1].numa = 1; /* they cross a node, and maybe more */
+    c = cluster_of(3);
+    CHECK_INT(level_of(c, 0, 1), WEFT_LEVEL_UNKNOWN);
+    weft_cluster_destroy(c);
+    ranks[0].numa = ranks[1].numa = WEFT_UNKNOWN;
     ranks[0].island = ranks[1].island = 0; /* but links tell */
     c = cluster_of(3);
     CHECK_INT(level_of(c, 0, 1), WEFT_LEVEL_NOTHING);

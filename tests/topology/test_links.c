@@ -150,6 +150,18 @@ TEST(of_a_cube_mesh_pairs_take_double_links_and_quads_are_complete)
     weft_machine_close(made.machine);
 }
 
+TEST(a_group_in_which_all_are_linked_is_better_than_fast_links_of_some)
+{
+    /* Pairs 0-1, 2-3, 4-5. Of 0, 1 with 2, 3 every pair is linked; with 4, 5 two are, more than twice as fast. */
+    made_machine made = make_machine(1, 6, 0);
+    static const int links[][3] = {{0, 1, 100000}, {2, 3, 100000}, {4, 5, 100000}, {0, 2, 25000}, {0, 3, 25000},
+                                   {1, 2, 25000},  {1, 3, 25000},  {0, 4, 60000},  {1, 5, 60000}};
+    link_gpus(&made, links, 9);
+    CHECK_OK(weft__machine_finish(made.machine));
+    CHECK_STR(order_of(made.machine), "0,1,2,3,4,5");
+    weft_machine_close(made.machine);
+}
+
 TEST(gpus_on_one_switch_reach_each_other_at_the_slower_of_their_links)
 {
     made_machine made = make_machine(1, 3, 1);

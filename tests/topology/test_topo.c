@@ -155,7 +155,7 @@ TEST(experts_and_context_parallel_ranks_have_groups_of_their_own)
     CHECK_INT(o->code, 0);
     CHECK_HAS(o->out, "layout  tp 2  cp 2  dp 2  pp 2  etp 1  ep 4  edp 2  order tp-cp-ep-dp-pp\n");
     CHECK_HAS(o->out, "0,2;1,3;4,6;5,7;8,10;9,11;12,14;13,15\n"); /* cp */
-    CHECK_HAS(o->out, "  cp-dp       4     4  ");                 /* what gradients are summed over */
+    CHECK_HAS(o->out, "  dp-cp       4     4  ");                 /* what gradients are summed over */
     CHECK_HAS(o->out, "0,1,2,3;4,5,6,7;8,9,10,11;12,13,14,15\n"); /* ep */
     CHECK_HAS(o->out, "0,4;1,5;2,6;3,7;8,12;9,13;10,14;11,15\n"); /* edp, and dp */
 }

@@ -43,7 +43,8 @@ typedef struct weft_crossing {
     int first_worst;     /**< The first group at the worst level. */
     int off_island;      /**< How many do not lie inside one link island. */
 } weft_crossing;
-/** Threads: any.  Blocks: never.  Errors: E_INVALID, E_NO_MEMORY. */
+/** Tell what the groups along @p axes cross; without a cluster that is not known.
+ *  Threads: any.  Blocks: never.  Errors: E_INVALID, E_NO_MEMORY. */
 WEFT_API WEFT_NODISCARD weft_result weft_groups_crossing(const weft_mesh *mesh, const weft_cluster *cluster,
                                                          weft_axes axes, weft_crossing *crossing_out);
 /** Refuse a plan in which a group along @p axes crosses @p level or worse: a tensor parallel group its host, say. The

@@ -91,8 +91,9 @@ typedef struct weft_machine_config {
 #define WEFT_MACHINE_CONFIG_INIT WEFT_SIZED_INIT(weft_machine_config)
 
 /** Read a machine: this host, or the one that @p config describes. It is read whole, so that its parts have the same
- *  numbers in every process, and what this process may not use is marked. What hwloc refuses is replaced by a flat machine, the PUs of this process and nothing else, with a warning and a line of
- *  weft_machine_unseen(); so is everything where weft was built without hwloc.
+ *  numbers in every process, and what this process may not use is marked. What hwloc refuses is replaced by a flat
+ *  machine, the PUs of this process and nothing else, with a warning; so is everything where weft was built without
+ *  hwloc. weft_machine_unseen() then says why.
  *  @param config  copied; NULL = this host.   @param machine_out  given, release with weft_machine_close().
  *  Threads: any.  Blocks: local.
  *  Errors: E_INVALID, E_NOT_FOUND (no such file), E_NO_MEMORY, E_SYSTEM, E_UNSUPPORTED (xml or synthetic without
@@ -103,8 +104,8 @@ WEFT_API void weft_machine_close(weft_machine *machine);
 
 /** The PUs that this process may use; never empty. Borrowed: as long as the machine. Threads: any. Blocks: never. */
 WEFT_API const weft_pus *weft_machine_allowed(const weft_machine *machine);
-/** Where the data is from, as "hwloc, this host". Borrowed: as long as the machine. Threads: any. Blocks: never.
- */
+/** Where the data is from, as "hwloc, this host". Borrowed: as long as the machine.
+ *  Threads: any.  Blocks: never. */
 WEFT_API const char *weft_machine_source(const weft_machine *machine);
 /** 1 if all that is known are PUs, else 0. Threads: any. Blocks: never. */
 WEFT_API int weft_machine_is_flat(const weft_machine *machine);
@@ -158,24 +159,20 @@ typedef struct weft_location {
     int32_t position; /**< In the order of the machine: depth-first for PUs; for GPUs those with links side by side. */
     int32_t gpu;      /**< Number of its GPU. */
     int32_t cache;    /**< Its outermost cache. */
-    int32_t numa;
-    int32_t package;
-    int32_t island;                         /**< The link island of its GPU. */
-    int32_t reserved;                       /**< 0. */
+    int32_t numa;     /**< Its NUMA node. */
+    int32_t package;  /**< Its package. */
+    int32_t island;   /**< The link island of its GPU. */
+    int32_t reserved; /**< 0. */
+
     char host_name[WEFT_HOST_NAME_MAX + 1]; /**< For people; "" = none. Never compared: names repeat. */
     char gpu_id[WEFT_GPU_ID_MAX + 1]; /**< UUID or PCI id of its GPU, which no other rank may have; "" = no GPU. */
     weft_pus pus;                     /**< Where it may run; empty = not known. */
 } weft_location;
 /** A rank of which nothing is known but its host. */
-#define WEFT_LOCATION_INIT(host)                                                                         \
-    {                                                                                                    \
-        host, WEFT_UNKNOWN, WEFT_NONE, WEFT_UNKNOWN, WEFT_UNKNOWN, WEFT_UNKNOWN, WEFT_NONE, 0, {0}, {0}, \
-        {                                                                                                \
-            {                                                                                            \
-                0                                                                                        \
-            }                                                                                            \
-        }                                                                                                \
-    }
+/* clang-format off */
+#define WEFT_LOCATION_INIT(host) \
+    { host, WEFT_UNKNOWN, WEFT_NONE, WEFT_UNKNOWN, WEFT_UNKNOWN, WEFT_UNKNOWN, WEFT_NONE, 0, {0}, {0}, {{0}} }
+/* clang-format on */
 
 /** Describe a rank that runs on @p pus and drives @p gpu, on host 0 without a name.
  *  @param pus  NULL = those the calling thread may run on.   @param gpu  an object; WEFT_NONE = it drives none.

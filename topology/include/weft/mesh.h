@@ -27,7 +27,7 @@ enum {
 /** Read "dp-cp" or "ep". Order does not matter; an unknown, repeated or missing name is an error.
  *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
 WEFT_API WEFT_NODISCARD weft_result weft_axes_parse(const char *text, weft_axes *axes_out);
-/** Write @p axes as "tp-cp" into @p text of WEFT_AXES_TEXT_MAX + 1 bytes; returns @p text.
+/** Write @p axes as "dp-cp" into @p text of WEFT_AXES_TEXT_MAX + 1 bytes; returns @p text.
  *  Threads: any.  Blocks: never. */
 WEFT_API char *weft_axes_text(weft_axes axes, char *text);
 
