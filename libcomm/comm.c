@@ -167,6 +167,8 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
                                      .ranks = comm->ranks,
                                      .p2p_channels = comm->config.p2p_channels};
     weft__progress_enter(world);
+    comm->next = world->comms;
+    world->comms = comm;
     weft_result result = comm->backend->comm_create(instance->state, &description, &comm->backend_comm, card);
     weft__progress_leave(world);
     return result;
@@ -227,10 +229,6 @@ weft_result weft_comm_create_start(weft_world *world, const char *name, const in
         return WEFT_E_NO_MEMORY;
     comm->world = world;
     pthread_mutex_init(&comm->verdict_lock, NULL);
-    pthread_mutex_lock(&world->lock);
-    comm->next = world->comms;
-    world->comms = comm;
-    pthread_mutex_unlock(&world->lock);
     weft_result result = fill_comm(comm, name, ranks, count, config);
     if (result != WEFT_OK) {
         weft_comm_destroy(comm);
@@ -416,13 +414,11 @@ void weft_comm_destroy(weft_comm *comm)
         return;
     weft_world *world = comm->world;
     weft__progress_enter(world);
-    pthread_mutex_lock(&world->lock);
     for (weft_comm **link = &world->comms; *link; link = &(*link)->next)
         if (*link == comm) {
             *link = comm->next;
             break;
         }
-    pthread_mutex_unlock(&world->lock);
     if (comm->slots) {
         drop_works(comm);
         weft__work_pool_give(comm->slots);

@@ -30,6 +30,8 @@
 #define SUSPECT_MS    50    /* a ring may be this late before its wake counts as lost */
 #define LOOK_EVERY_NS 50000000ull
 
+#define VERDICT_ROUNDS 64 /* slices that a failure may wait for others to end */
+
 #define ENGINE_BELL 0
 #define RANK_EVENT  1 /* + rank */
 
@@ -154,17 +156,21 @@ static unsigned once(weft_world *world)
     unsigned moved = take_fresh(world);
     if (p->held)
         moved |= begin_held(world);
-    if (atomic_load_explicit(&p->verdicts, memory_order_relaxed) && atomic_exchange(&p->verdicts, 0)) {
-        weft__watchdog_carry_out(world);
-        moved |= WEFT_PROGRESS_MOVED;
-    }
     uint64_t until = weft__ticks() + p->slice_ticks;
     for (int i = 0; i < WEFT__BACKENDS; i++) {
         weft__backend_instance *b = &world->backends[i];
         if (b->open)
             moved |= b->table.progress(b->state, until);
     }
-    return moved;
+    if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
+        return moved;
+    /* What a rank did before it was lost still counts, so failures wait until nothing moves, or for a while. */
+    if (!moved || ++p->verdict_rounds > VERDICT_ROUNDS) {
+        p->verdict_rounds = 0;
+        atomic_store(&p->verdicts, 0);
+        weft__watchdog_carry_out(world);
+    }
+    return WEFT_PROGRESS_MOVED;
 }
 
 /* ------------------------------------------------------------------------------------------- leaving the seat */
@@ -254,15 +260,15 @@ static void hear(int fd)
     } while (n < 0 && errno == EINTR);
 }
 
-/* The sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost. */
-static void suspect_lost_wake(weft_world *world)
+/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost. */
+static void suspect_lost_wake(weft_world *world, uint32_t who)
 {
-    weft__progress *p = &world->progress;
-    if (!once(world) || atomic_load(&world->own->header->asleep) == WEFT__AWAKE)
+    const _Atomic uint32_t *asleep = &world->own->header->asleep;
+    if (atomic_load(asleep) != who || !once(world) || atomic_load(asleep) != who)
         return;
-    struct pollfd bell = {.fd = p->bell_fd, .events = POLLIN};
-    if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(&world->own->header->asleep) != WEFT__AWAKE)
-        atomic_fetch_add(&p->lost_wakes, 1);
+    struct pollfd bell = {.fd = world->own->fds.bells[who - 1], .events = POLLIN};
+    if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(asleep) == who)
+        atomic_fetch_add(&world->progress.lost_wakes, 1);
 }
 
 /* Sleep in the seat until a bell rings, or for a second. */
@@ -277,7 +283,7 @@ static void sleep_in_seat(weft_world *world, weft__work *work)
         if (n > 0)
             hear(p->bell_fd);
         else if (n == 0)
-            suspect_lost_wake(world);
+            suspect_lost_wake(world, WEFT__CALLER_SLEEPS);
     }
     set_asleep(world, WEFT__AWAKE);
 }
@@ -297,7 +303,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
         uint64_t now = weft__ticks();
         if (idle_rounds++ == 0)
             idle_since = now;
-        bool patient = p->crowded ? idle_rounds > YIELDS : now - idle_since > p->spin_ticks;
+        bool patient = p->crowded ? idle_rounds > p->yields : now - idle_since > p->spin_ticks;
         if (patient && p->has_engine) {
             sleep_in_seat(world, work);
             weft__watchdog_look(world);
@@ -410,10 +416,13 @@ static void *engine_main(void *argument)
                 note_lost_rank(world, (int)(events[i].data.u64 - RANK_EVENT));
         }
         weft__world_populate(world);
-        if (seat_try(p))
+        if (seat_try(p)) {
+            if (n == 0)
+                suspect_lost_wake(world, WEFT__ENGINE_SLEEPS);
             serve(world);
-        else if (atomic_load(&p->verdicts))
+        } else if (atomic_load(&p->verdicts)) {
             weft__segment_wake(world->own);
+        }
     }
     return NULL;
 }
@@ -456,6 +465,7 @@ weft_result weft__progress_open(weft_world *world, bool crowded)
     weft__progress *p = &world->progress;
     p->crowded = crowded;
     p->ns_per_tick = weft__ns_per_tick();
+    p->yields = YIELDS;
     p->spin_ticks = (uint64_t)(SPIN_NS / p->ns_per_tick);
     p->slice_ticks = (uint64_t)(SLICE_NS / p->ns_per_tick);
     if (!world->own)

@@ -23,12 +23,14 @@ typedef struct weft__progress {
     /* The seat's. */
     _Alignas(WEFT__LINE) uint64_t in_flight; /* works that the seat has taken up and that have not ended */
     weft_comm *held;                         /* comms with held works */
+    int verdict_rounds;                      /* that a failure has waited */
     uint64_t watched_ns;                     /* when deadlines were looked at */
     int bell_fd;                             /* the caller's eventfd */
 
     /* How to wait. */
     bool crowded;        /* more ranks than cores */
-    uint64_t spin_ticks; /* before sleeping */
+    uint64_t spin_ticks; /* before sleeping, */
+    int yields;          /* or if crowded, this often */
     uint64_t slice_ticks;
     double ns_per_tick;
 

@@ -75,7 +75,6 @@ void weft__watchdog_look(weft_world *world)
     if (now - p->watched_ns < LOOK_EVERY_NS)
         return;
     p->watched_ns = now;
-    pthread_mutex_lock(&world->lock);
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
         for (uint32_t i = 0; comm->slots && i < comm->slots->count; i++) {
             if (atomic_load_explicit(&comm->slots->free[i / 64], memory_order_acquire) >> (i % 64) & 1)
@@ -85,7 +84,6 @@ void weft__watchdog_look(weft_world *world)
                 look_at(comm, work);
         }
     }
-    pthread_mutex_unlock(&world->lock);
 }
 
 static void fail_if_lost(weft_world *world, weft_comm *comm)
@@ -97,11 +95,9 @@ static void fail_if_lost(weft_world *world, weft_comm *comm)
 
 void weft__watchdog_carry_out(weft_world *world)
 {
-    pthread_mutex_lock(&world->lock);
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
         fail_if_lost(world, comm);
         if (atomic_load(&comm->verdict) != WEFT_OK && !comm->aborted)
             weft__comm_carry_out_verdict(comm);
     }
-    pthread_mutex_unlock(&world->lock);
 }

@@ -209,7 +209,6 @@ weft_result weft_world_open(const weft_world_config *config, weft_world **world_
     weft_world *world = weft__alloc(sizeof *world);
     if (!world)
         return WEFT_E_NO_MEMORY;
-    pthread_mutex_init(&world->lock, NULL);
     pthread_mutex_init(&world->error_lock, NULL);
     weft_result result = open_parts(world, config);
     if (result != WEFT_OK) {
@@ -273,7 +272,6 @@ void weft_world_close(weft_world *world)
     free(world->host_of);
     weft__unmap_pages((void *)(uintptr_t)world->guard, WEFT__PAGE);
     pthread_mutex_destroy(&world->error_lock);
-    pthread_mutex_destroy(&world->lock);
     free(world);
 }
 

@@ -44,10 +44,9 @@ struct weft_world {
     weft__backend_instance backends[WEFT__BACKENDS];
     weft__work_pool works;
 
-    weft_comm *comms;     /* list, changed by setup calls with the lock held */
+    weft_comm *comms;     /* list; the seat's */
     weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
     weft__name_use *names;
-    pthread_mutex_t lock; /* comms and names: cold */
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */
     char first_error_text[256];

@@ -148,8 +148,10 @@ static weft_result hear_guest(rendezvous *z, guests *g, int i)
     weft_result result = n > 0 ? judge_hello(z, &g->said[i], fd) : WEFT_AGAIN;
     if (result == WEFT_OK)
         z->links[g->said[i].rank] = fd;
-    else if (result < 0)
-        (void)weft__socket_send(fd, &(verdict){.result = result}, sizeof(verdict), z->meeting.deadline_ns);
+    if (result < 0) {
+        verdict v = verdict_of(result);
+        (void)weft__socket_send(fd, &v, sizeof v, z->meeting.deadline_ns);
+    }
     if (result != WEFT_OK)
         close(fd);
     drop_guest(g, i);

@@ -140,6 +140,8 @@ static void cast_by_blocks(void *dst, weft_dtype to, const void *src, weft_dtype
 
 void weft__cast(void *dst, weft_dtype to, const void *src, weft_dtype from, size_t count)
 {
+    if (count == 0)
+        return;
     if (to == from)
         memmove(dst, src, count * weft_dtype_bytes(to));
     else if (to == WEFT_FP32)

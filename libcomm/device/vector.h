@@ -16,7 +16,7 @@ typedef struct weft__double2 {
     double high, low;
 } weft__double2;
 
-/* @p sum + @p x, within 2^-104 of it for numbers of one sign. Infinity and NaN as in the sum of two doubles. */
+/* @p sum + @p x, within 2^-104 of it. Infinity and NaN as in the sum of two doubles. */
 weft__double2 weft__double2_add(weft__double2 sum, weft__double2 x);
 
 /* One step of AdamW (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", algorithm 2; bias correction as in

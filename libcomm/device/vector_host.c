@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops that change one array in place, and the table of all loops for one instruction set. */
+/* Fill, scale, accumulate and AdamW, and the table of all loops for one instruction set. */
 #include <float.h>
-#include <string.h>
 
 #include "device/adamw_math.h"
 #include "device/convert_math.h"
@@ -39,6 +38,12 @@ static void fill_int64(int64_t *dst, size_t count, int64_t value)
         dst[i] = value;
 }
 
+static void fill_uint8(uint8_t *dst, size_t count, uint8_t value)
+{
+    for (size_t i = 0; i < count; i++)
+        dst[i] = value;
+}
+
 static void fill(void *dst, size_t count, weft_dtype dtype, double value)
 {
     switch (dtype) {
@@ -61,7 +66,7 @@ static void fill(void *dst, size_t count, weft_dtype dtype, double value)
         fill_int64(dst, count, weft__math_double_to_int64(value, INT64_MIN, INT64_MAX));
         break;
     case WEFT_UINT8:
-        memset(dst, (int)weft__math_double_to_int64(value, 0, UINT8_MAX), count);
+        fill_uint8(dst, count, (uint8_t)weft__math_double_to_int64(value, 0, UINT8_MAX));
         break;
     }
 }

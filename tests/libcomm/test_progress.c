@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seat and the engine: operations go on while callers compute, nobody's wake is lost, and a steady step allocates and
+ * locks nothing. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "harness/ranks.h"
+#include "world.h"
+
+static void compute_ms(double ms)
+{
+    uint64_t end = weft__now_ns() + (uint64_t)(ms * 1e6);
+    while (weft__now_ns() < end)
+        ;
+}
+
+/* ------------------------------------------------------------------------------------------- the engine */
+
+/* Rank 0 starts, computes without a call, and finds the operation done by its engine; the peers come late, so that there
+ * was nothing to do at the start. */
+static void engine_carries_on(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "engine", NULL), *other = all_ranks(world, "other", NULL);
+    enum { COUNT = 300000 };
+    void *memory;
+    CHECK_OK(weft_memory_alloc(world, COUNT * 4, &memory));
+    for (int i = 0; i < 10; i++) {
+        weft_work a, b, c;
+        if (weft_world_rank(world) != 0)
+            compute_ms(5);
+        CHECK_OK(weft_all_reduce_start(comm, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &a));
+        CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &b));
+        CHECK_OK(weft_barrier_start(other, WEFT_STREAM_HOST, &c));
+        weft__work *works[] = {weft__work_find(a), weft__work_find(b), weft__work_find(c)};
+        uint64_t limit = weft__now_ns() + 10000000000u;
+        for (int k = 0; k < 3; k++)
+            while (!weft__work_ended(works[k])) /* no call of weft: this looks at memory only */
+                CHECK_MSG(weft__now_ns() < limit, "work %d did not go on while its caller computed", k);
+        CHECK_OK(weft_work_finish(a, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(b, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(c, WEFT_STREAM_HOST));
+    }
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_memory_free(world, memory);
+    weft_comm_destroy(comm);
+    weft_comm_destroy(other);
+}
+
+TEST(operations_go_on_while_the_caller_computes)
+{
+    ranks_both_ways(2, engine_carries_on, NULL);
+    ranks_both_ways(4, engine_carries_on, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- sleeping */
+
+static void bind_to_first_core(void)
+{
+    cpu_set_t allowed, one;
+    CPU_ZERO(&one);
+    CHECK(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed)) {
+            CPU_SET(cpu, &one);
+            break;
+        }
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+}
+
+/* Every wait goes to sleep at once. Small and large operations, on ranks that share a core or not. */
+static void sleep_often(weft_world *world, void *argument)
+{
+    const int *how = argument;
+    if (how[1])
+        bind_to_first_core();
+    weft_comm *comm = all_ranks(world, "sleep", NULL);
+    world->progress.yields = 0;
+    world->progress.spin_ticks = 0;
+    float in[2] = {1, 2}, out[2];
+    for (int i = 0; i < how[0]; i++)
+        CHECK_OK(weft_all_reduce_run(comm, in, out, 2, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+    if (weft_world_rank(world) == 0)
+        test_note("%llu sleeps in %d operations", (unsigned long long)atomic_load(&world->progress.sleeps), how[0]);
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_comm_destroy(comm);
+}
+
+TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
+{
+    int alone[2] = {100000, 0}, together[2] = {450000, 1};
+    const char *slow = getenv("WEFT_TEST_SLOWDOWN");
+    if (slow && atof(slow) > 1) /* a sanitizer looks for races, not for rarities */
+        alone[0] = together[0] = 20000;
+    ranks_as_processes(2, NULL, sleep_often, alone);
+    ranks_as_threads(2, NULL, sleep_often, together);
+    ranks_as_processes(2, NULL, sleep_often, together);
+}
+
+/* ------------------------------------------------------------------------------------------- hot paths */
+
+static _Atomic long locks;
+
+/* Counted instead of the library's: the test program's own mutexes come first. */
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    atomic_fetch_add(&locks, 1);
+    return __real_pthread_mutex_lock(mutex);
+}
+
+static _Atomic long mallocs;
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes)
+{
+    atomic_fetch_add(&mallocs, 1);
+    return __real_malloc(bytes);
+}
+
+static void steady_steps(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "steady", NULL), *second = all_ranks(world, "second", NULL);
+    int rank = weft_world_rank(world), ranks = weft_world_size(world);
+    void *memory;
+    CHECK_OK(weft_memory_alloc(world, 1 << 20, &memory));
+    float *v = memory, *w = v + 100000;
+    weft_comm *both[2] = {comm, second};
+    for (int step = 0; step < 110; step++) {
+        if (step == 10) { /* steady from here */
+            CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+            if (rank == 0)
+                atomic_store(&locks, 0), atomic_store(&mallocs, 0), weft__alloc_fail_at(0);
+            CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+        }
+        weft_work works[8];
+        for (int k = 0; k < 2; k++) {
+            CHECK_OK(weft_reduce_scatter_start(both[k], v, v + 1000 * rank, 1000, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST,
+                                               &works[k]));
+            CHECK_OK(weft_all_reduce_start(both[k], w, w, 40000, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &works[2 + k]));
+            weft_p2p m[] = {{WEFT_SEND, (rank + 1) % ranks, 0, WEFT_FP32, v + 20000, 3000, 0},
+                            {WEFT_RECV, (rank + ranks - 1) % ranks, 0, WEFT_FP32, v + 30000, 3000, 0}};
+            CHECK_OK(weft_p2p_start(both[k], m, 2, 0, WEFT_STREAM_HOST, &works[4 + k]));
+            CHECK_OK(weft_all_reduce_start(both[k], v, v, 3, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &works[6 + k]));
+            uint64_t span = weft_span_begin(world, 0, (uint64_t)step);
+            compute_ms(0.02);
+            weft_span_end(world, span);
+        }
+        for (int k = 0; k < 8; k++)
+            CHECK_OK(weft_work_finish(works[k], WEFT_STREAM_HOST));
+    }
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    if (rank == 0) {
+        CHECK_INT(atomic_load(&mallocs), 0);
+        CHECK_INT(weft__alloc_count(), 0);
+        test_note("locks in 100 steps of %d ranks: %ld", ranks, atomic_load(&locks));
+        CHECK_INT(atomic_load(&locks), 0);
+    }
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_memory_free(world, memory);
+    weft_comm_destroy(comm);
+    weft_comm_destroy(second);
+}
+
+TEST(a_hundred_steady_steps_allocate_and_lock_nothing)
+{
+    ranks_as_threads(2, NULL, steady_steps, NULL);
+    ranks_as_threads(4, NULL, steady_steps, NULL);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trace: what is recorded, in memory and in the file that outlives its process. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness/ranks.h"
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static weft_result send(weft_comm *comm, float *value, int peer)
+{
+    weft_p2p m = {.kind = WEFT_SEND, .peer = peer, .dtype = WEFT_FP32, .buffer = value, .count = 1};
+    return weft_p2p_run(comm, &m, 1, 0, WEFT_STREAM_HOST);
+}
+
+static weft_result receive(weft_comm *comm, float *value, int peer)
+{
+    weft_p2p m = {.kind = WEFT_RECV, .peer = peer, .dtype = WEFT_FP32, .buffer = value, .count = 1};
+    return weft_p2p_run(comm, &m, 1, 0, WEFT_STREAM_HOST);
+}
+
+static void records(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm = all_ranks(world, "traced", NULL);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    uint64_t first = weft_trace_count(world);
+    weft_collective c = WEFT_COLLECTIVE_INIT;
+    float in[6] = {0}, out[6];
+    c.kind = WEFT_REDUCE_SCATTER;
+    c.send = in;
+    c.recv = out;
+    c.count = 2;
+    c.label = weft_trace_label(world, "bucket 0");
+    CHECK_INT(weft_trace_label(world, "bucket 0"), c.label);
+    weft_work work;
+    /* Rank 1 starts when it has heard from the others that they have: it is the last by cause, not by chance. */
+    float token = 0;
+    for (int r = 0; r < 3 && rank == 1; r++)
+        if (r != 1)
+            CHECK_OK(receive(comm, &token, r));
+    CHECK_OK(weft_collective_start(comm, &c, WEFT_STREAM_HOST, &work));
+    uint64_t started = weft_trace_now(world);
+    if (rank != 1)
+        CHECK_OK(send(comm, &token, 1));
+    CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    uint64_t span = weft_span_begin(world, weft_trace_label(world, "forward"), 7);
+    pause_ms(2);
+    weft_span_end(world, span);
+    weft_trace_record r[5];
+    uint64_t next;
+    CHECK_INT(weft_trace_read(world, first, r, 5, &next), rank == 1 ? 4 : 3);
+    CHECK_INT(next, first + (rank == 1 ? 4 : 3));
+    const weft_trace_record *c0 = &r[rank == 1 ? 2 : 0], *message = &r[rank == 1 ? 0 : 1], *s = &r[rank == 1 ? 3 : 2];
+    CHECK_INT(c0->sequence, first + (uint64_t)(c0 - r) + 1);
+    CHECK_INT(c0->kind, WEFT_TRACE_COLLECTIVE);
+    CHECK_INT(c0->operation, WEFT_REDUCE_SCATTER);
+    CHECK_STR(weft_trace_label_text(world, c0->label), "bucket 0");
+    CHECK_STR(weft_trace_label_text(world, c0->comm), "traced");
+    CHECK_INT(c0->result, WEFT_OK);
+    CHECK_INT(c0->number, 2);
+    CHECK_INT(c0->bytes, 24);
+    CHECK_INT(c0->late_rank, 1);
+    CHECK(c0->ready <= c0->start && c0->start <= c0->first && c0->first <= c0->last);
+    CHECK(c0->last_arrival <= c0->first && c0->wait <= c0->go && c0->last <= c0->go);
+    CHECK(rank == 1 || c0->last_arrival > started);
+    CHECK_INT(message->kind, WEFT_TRACE_P2P);
+    CHECK_INT(message->bytes, 4);
+    CHECK_INT(s->kind, WEFT_TRACE_SPAN);
+    CHECK_INT(s->number, 7);
+    CHECK(weft_trace_ns(world, s->last - s->start) >= 2e6);
+    weft_comm_destroy(comm);
+}
+
+TEST(an_operation_leaves_its_times)
+{
+    ranks_both_ways(3, records, NULL);
+}
+
+static void overflows(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_trace_record r[100];
+    uint64_t next, old = weft_span_begin(world, 0, 1);
+    for (int i = 0; i < 100; i++)
+        weft_span_end(world, weft_span_begin(world, 0, (uint64_t)i + 2));
+    weft_span_end(world, old); /* its place belongs to a later one by now */
+    CHECK_INT(weft_trace_count(world), 101);
+    CHECK_INT(weft_trace_read(world, 0, r, 100, &next), 64);
+    CHECK_INT(r[0].number, 38);
+    CHECK_INT(r[63].number, 101);
+    CHECK_INT(next, 101);
+    for (int i = 0; i < 1100; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "label %d", i);
+        uint32_t label = weft_trace_label(world, text);
+        CHECK(i >= WEFT_TRACE_LABELS - 1 ? label == 0 : label != 0);
+    }
+}
+
+TEST(the_ring_keeps_the_last_records_and_the_table_its_labels)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace_records = 64;
+    ranks_as_threads(1, &config, overflows, NULL);
+}
+
+static void killed(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "doomed", NULL);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_work work;
+    if (weft_world_rank(world) == 0) {
+        CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+        raise(SIGKILL);
+    }
+    pause_ms(100);
+    weft_comm_destroy(comm);
+}
+
+static char *read_whole(const char *path, size_t *bytes_out)
+{
+    int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0);
+    struct stat info;
+    CHECK(fstat(fd, &info) == 0);
+    char *file = malloc((size_t)info.st_size);
+    CHECK(read(fd, file, (size_t)info.st_size) == info.st_size);
+    close(fd);
+    *bytes_out = (size_t)info.st_size;
+    return file;
+}
+
+TEST(the_file_is_readable_after_a_kill)
+{
+    char folder[] = "/tmp/weft-trace-XXXXXX", path[64];
+    CHECK(mkdtemp(folder) != NULL);
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace = folder;
+    rank_group group = ranks_start(2, &config, killed, NULL);
+    ranks_wait(&group, 0);
+    ranks_expect_passed(&group, 1);
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/trace.1.weft", folder);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/trace.0.weft", folder);
+    char *file = read_whole(path, &bytes);
+    unlink(path);
+    rmdir(folder);
+    weft_trace_header h;
+    memcpy(&h, file, sizeof h);
+    CHECK(h.magic == WEFT_TRACE_MAGIC);
+    CHECK_INT(h.version, WEFT_TRACE_VERSION);
+    CHECK_INT(h.rank, 0);
+    CHECK_INT(h.size, 2);
+    CHECK_INT(h.record_bytes, sizeof(weft_trace_record));
+    CHECK_STR(h.clock, "CLOCK_MONOTONIC");
+    CHECK_INT(bytes, h.header_bytes + (size_t)h.labels * h.label_bytes + (size_t)h.capacity * h.record_bytes);
+    CHECK_INT(h.next, 2);
+    weft_trace_record r[2];
+    memcpy(r, file + h.header_bytes + (size_t)h.labels * h.label_bytes, sizeof r);
+    CHECK_INT(r[0].sequence, 1);
+    CHECK_INT(r[0].result, WEFT_OK);
+    CHECK_INT(r[1].sequence, 2);
+    CHECK_INT(r[1].result, WEFT_PENDING);
+    CHECK_STR(file + h.header_bytes + (size_t)r[1].comm * h.label_bytes, "doomed");
+    free(file);
+}
+
+TEST(a_trace_that_cannot_be_written_is_an_error_that_names_it)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace = "/proc/no/such/folder";
+    weft_world *world;
+    CHECK_RESULT(weft_world_open(&config, &world), WEFT_E_SYSTEM);
+    CHECK_HAS(weft_last_error(), "/proc/no/such/folder");
+    config.trace = NULL;
+    config.trace_records = 100;
+    CHECK_RESULT(weft_world_open(&config, &world), WEFT_E_INVALID);
+}
