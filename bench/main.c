@@ -12,16 +12,15 @@ static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-#define SUBCOMMAND(name, help) {#name, help, command_##name},
-    SUBCOMMANDS
-#undef SUBCOMMAND
-    {NULL, NULL, NULL},
+    {"run", "start the ranks of a program on this host", command_run},
+    {"topo", "the machine, where ranks sit, and what their groups cross", command_topo},
 };
+enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof *subcommands };
 
 static void print_help(void)
 {
     printf("usage: weft COMMAND [options]\n\ncommands (each has --help):\n");
-    for (size_t i = 0; subcommands[i].name; i++)
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
         printf("  %-10s %s\n", subcommands[i].name, subcommands[i].help);
 }
 
@@ -39,7 +38,7 @@ int main(int argc, char **argv)
         printf("weft %s\n", weft_version_string());
         return EXIT_DONE;
     }
-    for (size_t i = 0; subcommands[i].name; i++)
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
         if (strcmp(argv[1], subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     return complain(EXIT_USAGE, "there is no command '%s' (see weft --help)", argv[1]);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommands of `weft`, each in a file or folder of its own. argv[0] is the subcommand's name. */
+/* The subcommands of `weft`, each in a file or folder of its own. argv[0] is the subcommand's name; the answer is the
+ * exit code. */
 #ifndef WEFT_BENCH_SUBCOMMANDS_H
 #define WEFT_BENCH_SUBCOMMANDS_H
 
-#define SUBCOMMANDS SUBCOMMAND(run, "start the ranks of a program on this host")
-
-#define SUBCOMMAND(name, help) int command_##name(int argc, char **argv);
-SUBCOMMANDS
-#undef SUBCOMMAND
+int command_run(int argc, char **argv);
+int command_topo(int argc, char **argv);
 
 #endif

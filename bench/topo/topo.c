@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft topo`: the machine, where ranks sit on hosts like it, the groups of a layout, and what they cross. */
+#include <stdio.h>
+#include <weft/log.h>
+
+#include "command.h"
+#include "subcommands.h"
+#include "topo/topo.h"
+
+static const char usage[] =
+    "usage: weft topo [options]\n\n"
+    "Prints the machine, the place of every rank, the groups of a layout and, for every axis, the worst level that "
+    "its\n"
+    "groups cross (cache, NUMA node, package, link island, host). No rank is started. Sizes are in bytes (KiB, MiB,\n"
+    "GiB), link speeds in GB/s for one direction.";
+
+#define FIELD(name) offsetof(topo_options, name)
+
+enum { SIZE_MAX_OPTION = 1 << 24 };
+
+static const option table[] = {
+    {"xml", OPTION_TEXT, FIELD(xml), 0, 0, "FILE", "read the machine from an hwloc XML file (default: this host)"},
+    {"synthetic", OPTION_TEXT, FIELD(synthetic), 0, 0, "TEXT", "a machine described as in \"package:2 core:4 pu:2\""},
+    {"hosts", OPTION_TEXT, FIELD(hosts), 0, 0, "A,B,...", "host of each rank; A:4 is A four times (default: one host)"},
+    {"on", OPTION_CHOICE, FIELD(on), 0, 0, "auto|gpu|core",
+     "what a rank gets (default: a GPU, or a core without GPUs)"},
+    {"order", OPTION_TEXT, FIELD(order), 0, 0, "ORDER", "axes, the innermost first (default: tp-cp-ep-dp-pp)"},
+    {"tp", OPTION_INT, FIELD(tp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks (default: 1)"},
+    {"cp", OPTION_INT, FIELD(cp), 1, SIZE_MAX_OPTION, "N", "context parallel ranks (default: 1)"},
+    {"ep", OPTION_INT, FIELD(ep), 1, SIZE_MAX_OPTION, "N", "expert parallel ranks, out of dp and cp (default: 1)"},
+    {"dp", OPTION_INT, FIELD(dp), 1, SIZE_MAX_OPTION, "N", "data parallel ranks (default: all that are left)"},
+    {"pp", OPTION_INT, FIELD(pp), 1, SIZE_MAX_OPTION, "N", "pipeline stages (default: 1)"},
+    {"etp", OPTION_INT, FIELD(etp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks inside an expert (default: tp)"},
+    {"strict", OPTION_FLAG, FIELD(strict), 0, 0, NULL, "end with 1 if a tensor parallel group leaves its host"},
+    {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "print one JSON object"},
+};
+
+/* Errors are told by the command itself. */
+static void to_stderr(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie;
+    if (level != WEFT_LOG_ERROR)
+        fprintf(stderr, "weft: %s\n", line);
+}
+
+static int check_strict(const plan *p)
+{
+    if (weft_groups_keep_within(p->mesh, p->cluster, WEFT_AXIS_TP, WEFT_LEVEL_HOST) == WEFT_OK)
+        return EXIT_DONE;
+    return complain(EXIT_FAILED, "--strict: %s", weft_last_error());
+}
+
+int command_topo(int argc, char **argv)
+{
+    topo_options options = {.tp = 1, .cp = 1, .ep = 1, .pp = 1, .dp = WEFT_MESH_REST, .etp = WEFT_MESH_REST};
+    int rest;
+    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &options, &rest)) {
+    case OPTIONS_HELP:
+        return EXIT_DONE;
+    case OPTIONS_WRONG:
+        return EXIT_USAGE;
+    case OPTIONS_GO:
+        break;
+    }
+    if (rest < argc)
+        return complain(EXIT_USAGE, "topo takes no '%s'", argv[rest]);
+    weft_log_set(WEFT_LOG_WARN, to_stderr, NULL);
+    plan p = {0};
+    int code = plan_make(&options, &p);
+    if (code == EXIT_DONE)
+        code = options.json ? plan_print_json(&p) : plan_print(&p);
+    if (code == EXIT_DONE && options.strict)
+        code = check_strict(&p);
+    plan_free(&p);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return complain(EXIT_FAILED, "cannot write the result");
+    return code;
+}
