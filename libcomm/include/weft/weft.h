@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  All of weft but the headers for other libraries (weft/cuda.h, weft/nccl.h) and for backends (weft/backend.h). */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+/* Communication: worlds, comms, operations. */
+#include <weft/collective.h>
+#include <weft/comm.h>
+#include <weft/dtype.h>
+#include <weft/log.h>
+#include <weft/memory.h>
+#include <weft/p2p.h>
+#include <weft/result.h>
+#include <weft/stream.h>
+#include <weft/trace.h>
+#include <weft/version.h>
+#include <weft/work.h>
+#include <weft/world.h>
+
+/* Hardware: machines, placement, groups. */
+#include <weft/cluster.h>
+#include <weft/groups.h>
+#include <weft/machine.h>
+#include <weft/mesh.h>
+
+#endif

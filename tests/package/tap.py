@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The little of TAP that the package tests need: each function whose name is a sentence is a test."""
+import subprocess
+import sys
+
+
+class Skip(Exception):
+    """Raised with the reason."""
+
+
+def run(*command, **options):
+    """Run a command that must succeed; its output is the message if it does not."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main(*tests):
+    print(f"1..{len(tests)}")
+    failed = 0
+    for number, test in enumerate(tests, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}", flush=True)
+        except Skip as reason:
+            print(f"ok {number} - {test.__name__} # SKIP {reason}", flush=True)
+        except AssertionError as failure:
+            failed += 1
+            for line in str(failure).splitlines():
+                print(f"# {line}")
+            print(f"not ok {number} - {test.__name__}", flush=True)
+    sys.exit(failed > 0)

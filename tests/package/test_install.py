@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An installed weft can be used through pkg-config and through CMake.  usage: test_install.py BUILD_FOLDER"""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import tap
+
+build = pathlib.Path(sys.argv[1])
+scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-install-"))
+
+PROGRAM = """\
+#include <stdio.h>
+#include <weft/weft.h>
+static weft_result rank_main(weft_world *world, void *argument)
+{
+    int ranks[2] = {0, 1};
+    float mine = 1.0f + (float)weft_world_rank(world), *sum = (float *)argument;
+    weft_comm *comm;
+    weft_result result = weft_comm_create(world, "both", ranks, 2, NULL, &comm);
+    if (result != WEFT_OK)
+        return result;
+    result = weft_all_reduce_run(comm, &mine, &sum[weft_world_rank(world)], 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST);
+    weft_comm_destroy(comm);
+    return result;
+}
+int main(void)
+{
+    float sums[2] = {0, 0};
+    weft_result result = weft_team_run(2, NULL, rank_main, sums);
+    printf("%s %g %g\\n", weft_result_string(result), sums[0], sums[1]);
+    return result != WEFT_OK;
+}
+"""
+
+
+def installed():
+    """Install once; the prefix is the real one below the scratch folder."""
+    if not (scratch / "root").exists():
+        tap.run("meson", "install", "-C", build, "--no-rebuild", "--destdir", scratch / "root")
+    return next((scratch / "root").rglob("weft.pc")).parent.parent
+
+
+def expect_sum(program):
+    got = tap.run(program, env={**os.environ, "LD_LIBRARY_PATH": str(installed())})
+    assert got == "OK 3 3\n", got
+
+
+def a_program_builds_with_pkg_config():
+    library = installed()
+    for name, compiler, flags in ("user.c", "cc", ["-std=c17"]), ("user.cc", "c++", ["-std=c++17"]):
+        if not shutil.which(compiler):
+            raise tap.Skip(f"there is no {compiler}")
+        (scratch / name).write_text(PROGRAM)
+        env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(scratch / "root")}
+        found = tap.run("pkg-config", "--cflags", "--libs", "weft", env=env).split()
+        tap.run(compiler, *flags, "-Wall", "-Wextra", "-Werror", scratch / name, *found, "-o", scratch / "user")
+        expect_sum(scratch / "user")
+
+
+def a_program_builds_with_cmake():
+    if not shutil.which("cmake"):
+        raise tap.Skip("there is no cmake")
+    project = scratch / "project"
+    project.mkdir()
+    (project / "user.c").write_text(PROGRAM)
+    (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.13)\nproject(user C)\n"
+                                            "find_package(weft 0.1 REQUIRED CONFIG)\nadd_executable(user user.c)\n"
+                                            "target_link_libraries(user weft::weft)\n")
+    config = next((scratch / "root").rglob("weftConfig.cmake")).parent if installed() else None
+    tap.run("cmake", "-S", project, "-B", project / "build", f"-Dweft_DIR={config}")
+    tap.run("cmake", "--build", project / "build")
+    expect_sum(project / "build" / "user")
+
+
+def the_installed_command_finds_its_library():
+    command = installed().parent
+    while not (command / "bin" / "weft").exists():
+        if command == scratch:
+            raise tap.Skip("this build has no command")
+        command = command.parent
+    assert tap.run(command / "bin" / "weft", "--version").startswith("weft ")
+
+
+try:
+    tap.main(a_program_builds_with_pkg_config, a_program_builds_with_cmake, the_installed_command_finds_its_library)
+finally:
+    shutil.rmtree(scratch)
