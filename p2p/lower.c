@@ -356,7 +356,7 @@ static weft_result try_queues(const weft_schedule *s, weft_queues queues)
 /* From the least batching to the most, until it can be proved. */
 static weft_result lower_auto(lowering *l, weft_queues queues, weft_schedule **out)
 {
-    l->batching = queues == WEFT_QUEUES_PEER ? WEFT_BATCHING_NONE : WEFT_BATCHING_EXCHANGE;
+    l->batching = queues <= WEFT_QUEUES_PEER ? WEFT_BATCHING_NONE : WEFT_BATCHING_EXCHANGE;
     for (;; l->batching++) {
         WEFT_TRY(lower_once(l, true, out));
         weft_result result = l->batching == WEFT_BATCHING_STEP ? WEFT_OK : try_queues(*out, queues);

@@ -83,18 +83,23 @@ static void put(weft_schedule *s, uint32_t stage, weft_action_kind kind, uint32_
     list->at[list->count++] = a;
 }
 
-weft_result weft__policy_fill(const weft_schedule_config *config, weft_schedule *s, uint32_t stage, uint64_t warmup)
+uint32_t weft__warmup(const weft_schedule_config *config, uint64_t forwards)
+{
+    uint32_t total = config->chunks * config->microbatches;
+    return config->flags & WEFT_SCHEDULE_FORWARD_ONLY || forwards > total ? total : (uint32_t)forwards;
+}
+
+weft_result weft__policy_fill(const weft_schedule_config *config, weft_schedule *s, uint32_t stage, uint32_t warmup)
 {
     uint32_t total = s->chunks * s->microbatches;
-    bool backward = !(config->flags & WEFT_SCHEDULE_FORWARD_ONLY);
-    uint32_t ahead = warmup < total ? (uint32_t)warmup : total;
-    WEFT_TRY(weft__actions_reserve(&s->lists[stage], backward ? 2 * (size_t)total : total));
+    uint32_t backwards = config->flags & WEFT_SCHEDULE_FORWARD_ONLY ? 0 : total;
+    WEFT_TRY(weft__actions_reserve(&s->lists[stage], (size_t)total + backwards));
     for (uint32_t k = 0; k < total; k++) {
         put(s, stage, WEFT_ACTION_F, config->group, k);
-        if (backward && k >= ahead)
-            put(s, stage, WEFT_ACTION_B, config->group, k - ahead);
+        if (k >= warmup)
+            put(s, stage, WEFT_ACTION_B, config->group, k - warmup);
     }
-    for (uint32_t k = total - ahead; backward && k < total; k++)
+    for (uint32_t k = total - warmup; k < backwards; k++)
         put(s, stage, WEFT_ACTION_B, config->group, k);
     return WEFT_OK;
 }

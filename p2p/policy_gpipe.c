@@ -6,6 +6,6 @@
 weft_result weft__policy_gpipe(const weft_schedule_config *config, weft_schedule *s)
 {
     for (uint32_t stage = 0; stage < s->stages; stage++)
-        WEFT_TRY(weft__policy_fill(config, s, stage, s->microbatches));
+        WEFT_TRY(weft__policy_fill(config, s, stage, weft__warmup(config, s->microbatches)));
     return WEFT_OK;
 }

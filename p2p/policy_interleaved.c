@@ -12,20 +12,24 @@ static weft_result check_groups(const weft_schedule_config *c)
     uint32_t rest = c->microbatches % c->group;
     if (rest == 0 || rest >= c->stages || c->microbatches < c->group)
         return WEFT_OK;
-    return weft__fail(WEFT_E_INVALID,
-                      "%u microbatches in groups of %u leave a last group of %u, fewer than the %u stages: it would stall",
-                      c->microbatches, c->group, rest, c->stages);
+    return weft__fail(
+        WEFT_E_INVALID,
+        "%u microbatches in groups of %u leave a last group of %u, fewer than the %u stages: it would stall",
+        c->microbatches, c->group, rest, c->stages);
+}
+
+uint32_t weft__warmup_interleaved(const weft_schedule_config *config, uint32_t stage)
+{
+    uint64_t groups = (uint64_t)(config->chunks - 1) * config->group;
+    return weft__warmup(config, 2 * (uint64_t)(config->stages - 1 - stage) + groups);
 }
 
 weft_result weft__policy_interleaved(const weft_schedule_config *config, weft_schedule *s)
 {
-    if (s->chunks == 1)
+    if (config->chunks == 1)
         return weft__policy_1f1b(config, s);
     WEFT_TRY(check_groups(config));
-    uint32_t group = config->group < s->microbatches ? config->group : s->microbatches;
-    for (uint32_t stage = 0; stage < s->stages; stage++) {
-        uint64_t warmup = 2 * (uint64_t)(s->stages - 1 - stage) + (uint64_t)(s->chunks - 1) * group;
-        WEFT_TRY(weft__policy_fill(config, s, stage, warmup));
-    }
+    for (uint32_t stage = 0; stage < s->stages; stage++)
+        WEFT_TRY(weft__policy_fill(config, s, stage, weft__warmup_interleaved(config, stage)));
     return WEFT_OK;
 }

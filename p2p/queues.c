@@ -14,7 +14,7 @@
 #include "schedule.h"
 
 #define NONE        UINT32_MAX
-#define QUEUES_MOST 4 /* of a stage: two peers, two channels */
+#define QUEUES_MOST 8 /* of a stage: two peers, two channels, two directions */
 
 /* A message, by the number of its action counted through all stages. */
 typedef struct node {
@@ -49,10 +49,15 @@ typedef struct run {
 
 static uint32_t queue_of(const run *r, uint32_t stage, const weft_action *a)
 {
-    uint32_t channel = weft__kinds[a->kind].channel, queue = stage * QUEUES_MOST;
-    if (r->queues == WEFT_QUEUES_PEER)
-        return queue + 2 * (a->peer == (stage + 1) % r->s->stages) + channel;
-    return r->queues == WEFT_QUEUES_CHANNEL ? queue + channel : queue;
+    const weft__kind *kind = &weft__kinds[a->kind];
+    uint32_t queue = stage * QUEUES_MOST;
+    if (r->queues < WEFT_QUEUES_ONE)
+        queue += kind->channel;
+    if (r->queues < WEFT_QUEUES_CHANNEL)
+        queue += 2 * (a->peer == (stage + 1) % r->s->stages);
+    if (r->queues < WEFT_QUEUES_PEER)
+        queue += 4 * kind->send;
+    return queue;
 }
 
 /* The n-th send on a channel meets the n-th receive at its peer. Peers are neighbours in a ring, so a stage has all
@@ -76,8 +81,8 @@ static void pair_sends(run *r, uint32_t stage, weft_action_kind send)
 static void enter_queues(run *r, uint32_t stage)
 {
     const weft__actions *list = &r->s->lists[stage];
-    uint32_t last[QUEUES_MOST] = {NONE, NONE, NONE, NONE};
-    uint32_t batch = NONE;
+    uint32_t last[QUEUES_MOST], batch = NONE;
+    memset(last, 0xff, sizeof last);
     for (uint32_t i = 0; i < list->count; i++) {
         const weft_action *a = &list->at[i];
         if (!weft__kinds[a->kind].message)

@@ -265,6 +265,7 @@ static weft_result read_header(reader *r, columns *c)
 
 static weft_result read_csv_line(reader *r, const columns *c)
 {
+    const char *line = r->at;
     weft_action a = no_action;
     uint32_t stage = UINT32_MAX, microbatch = UINT32_MAX;
     uint32_t *const values[COLUMNS] = {[STAGE] = &stage, [MICROBATCH] = &microbatch, [CHUNK] = &a.chunk,
@@ -285,7 +286,8 @@ static weft_result read_csv_line(reader *r, const columns *c)
     if (r->at < r->end)
         return wrong(r, "more than the columns");
     if (!has_kind || stage == UINT32_MAX || (microbatch == UINT32_MAX && a.kind != WEFT_ACTION_SYNC))
-        return wrong(r, "stage, action or microbatch is missing");
+        return weft__fail(WEFT_E_INVALID, "schedule line %zu: stage, action or microbatch is missing in '%.*s'",
+                          r->line, (int)(r->end - line), line);
     a.microbatch = a.kind == WEFT_ACTION_SYNC ? 0 : microbatch;
     return add_row(r, stage, &a);
 }

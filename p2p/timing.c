@@ -69,28 +69,45 @@ static bool tick(clock_state *c, uint32_t stage, bool joined, uint32_t now)
     return true;
 }
 
-/* Nothing moves any more: name the first computation that stands, and what it stands for. */
+/* What the computation at which a stage stands waits for: an action of its own stage or of another. */
+typedef struct need {
+    uint32_t stage;
+    weft_action action;
+} need;
+
+static need need_of(clock_state *c, uint32_t stage)
+{
+    const weft_action *a = next_computation(c, stage, 0);
+    need n = {stage, *a};
+    weft__part here = {stage, a->chunk}, there;
+    if (a->kind != WEFT_ACTION_F && *end_of(c, a->kind - 1, here, a->microbatch) == NEVER) {
+        n.action.kind = a->kind - 1;
+    } else if (weft__neighbour(c->s, here, a->kind == WEFT_ACTION_B, &there)) {
+        n.stage = there.stage;
+        n.action.chunk = there.chunk;
+    }
+    return n;
+}
+
+/* Nothing moves any more: go from one who waits to the one it waits for, and name what has no end or is a circle. */
 static weft_result explain(clock_state *c)
 {
     uint32_t stage = 0;
     while (!next_computation(c, stage, 0))
         stage++;
-    const weft_action *a = &c->s->lists[stage].at[c->next[stage]];
-    weft_action needed = *a;
-    weft__part here = {stage, a->chunk}, there = here;
-    bool own = a->kind != WEFT_ACTION_F && *end_of(c, a->kind - 1, here, a->microbatch) == NEVER;
-    if (own)
-        needed.kind = a->kind - 1;
-    else if (weft__neighbour(c->s, here, a->kind == WEFT_ACTION_B, &there))
-        needed.chunk = there.chunk;
-    const weft_action *held = next_computation(c, there.stage, 0);
-    char why[96] = "does not compute it";
-    if (there.stage == stage)
+    need n = need_of(c, stage);
+    for (uint32_t steps = c->s->stages; steps > 0 && n.stage != stage && next_computation(c, n.stage, 0); steps--) {
+        stage = n.stage;
+        n = need_of(c, stage);
+    }
+    const weft_action *a = next_computation(c, stage, 0), *held = next_computation(c, n.stage, 0);
+    char why[128] = "does not compute it";
+    if (n.stage == stage)
         snprintf(why, sizeof why, "does not compute it before");
     else if (held)
-        snprintf(why, sizeof why, "waits at action %zu (%s)", c->next[there.stage], weft__describe(held).text);
+        snprintf(why, sizeof why, "waits at action %zu (%s)", c->next[n.stage], weft__describe(held).text);
     return weft__fail(WEFT_E_INVALID, "stage %u action %zu (%s) needs %s of stage %u, which %s", stage, c->next[stage],
-                      weft__describe(a).text, weft__describe(&needed).text, there.stage, why);
+                      weft__describe(a).text, weft__describe(&n.action).text, n.stage, why);
 }
 
 static bool all_begun(const clock_state *c)

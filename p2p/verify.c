@@ -16,7 +16,8 @@ typedef struct proof {
     weft_verify_config config;
     weft_stage_needs *needs; /* of each stage */
     bool backward;           /* there is a backward somewhere */
-    uint32_t *owner;         /* of the buffers of one kind: position + 1 of the message or computation that has it */
+    size_t room;             /* more buffers of a kind than any stage can use */
+    uint32_t *owners;        /* of the buffers of each kind */
     uint32_t *left;          /* a chunk: gradient actions to come; then a mark for its SYNC */
 } proof;
 
@@ -266,34 +267,63 @@ static weft_result check_activations(const proof *p, uint32_t stage)
     return WEFT_OK;
 }
 
-/* The buffers of one kind of message. They are taken and given back by the stage alone, so counting shows all. */
-static weft_result check_buffers(const proof *p, uint32_t stage, weft_action_kind kind, uint32_t most, uint32_t *needs)
+/* The buffers of one kind of message on one stage. */
+typedef struct pool {
+    uint32_t *owner; /* of each: position + 1 of the action since which it is in use */
+    uint32_t alive;  /* in use */
+    uint32_t most;   /* allowed; 0 = any number */
+    uint32_t *needs;
+} pool;
+
+static weft_result begin_buffer(const proof *p, uint32_t stage, size_t i, weft_action_kind kind, pool *q, uint32_t slot)
+{
+    uint32_t needs = ++q->alive;
+    if (slot != WEFT_SLOT_NONE) {
+        if (slot >= p->room)
+            return weft__fail(WEFT_E_INVALID, "%s uses buffer %u of %s; there is no need for more than %zu",
+                              name_of(p, stage, i).text, slot, weft_action_string(kind), p->room);
+        if (q->owner[slot])
+            return weft__fail(WEFT_E_INVALID, "%s fills buffer %u of %s, which %s still has", name_of(p, stage, i).text,
+                              slot, weft_action_string(kind), name_of(p, stage, q->owner[slot] - 1).text);
+        q->owner[slot] = (uint32_t)i + 1;
+        needs = slot >= needs ? slot + 1 : needs;
+    }
+    if (q->most && needs > q->most)
+        return weft__fail(WEFT_E_INVALID, "%s needs %u buffers of its kind, there are %u", name_of(p, stage, i).text,
+                          needs, q->most);
+    *q->needs = needs > *q->needs ? needs : *q->needs;
+    return WEFT_OK;
+}
+
+/* A stage takes and gives its buffers in the order of its list, so counting along it shows all. */
+static weft_result check_buffers(const proof *p, uint32_t stage)
 {
     const weft__actions *list = &p->s->lists[stage];
-    uint32_t room = p->s->chunks * p->s->microbatches + 2, alive = 0;
-    memset(p->owner, 0, room * sizeof *p->owner);
+    weft_stage_needs *needs = &p->needs[stage];
+    pool pools[WEFT_ACTION_KINDS] = {
+        [WEFT_ACTION_RECV_F] = {.most = p->config.receives_max, .needs = &needs->receives[0]},
+        [WEFT_ACTION_RECV_B] = {.most = p->config.receives_max, .needs = &needs->receives[1]},
+        [WEFT_ACTION_SEND_F] = {.needs = &needs->sends[0]},
+        [WEFT_ACTION_SEND_B] = {.needs = &needs->sends[1]},
+    };
+    memset(p->owners, 0, WEFT_ACTION_KINDS * p->room * sizeof *p->owners);
+    for (unsigned kind = 0; kind < WEFT_ACTION_KINDS; kind++)
+        pools[kind].owner = p->owners + kind * p->room;
     for (size_t i = 0; i < list->count; i++) {
         const weft_action *a = &list->at[i];
-        bool begins = weft__buffers_begin(&p->index, stage, a) >> kind & 1;
-        bool ends = weft__buffers_end(&p->index, stage, a) >> kind & 1;
-        if (!begins && !ends)
-            continue;
-        uint32_t slot = list->at[find(p, kind, stage, a) - 1].slot;
-        if (slot != WEFT_SLOT_NONE && slot >= room)
-            return weft__fail(WEFT_E_INVALID, "%s has buffer %u; there is no use for more than %u",
-                              name_of(p, stage, find(p, kind, stage, a) - 1).text, slot, room);
-        uint32_t count = begins && slot != WEFT_SLOT_NONE && slot >= alive + begins ? slot + 1 : alive + begins;
-        if (begins && most && count > most)
-            return weft__fail(WEFT_E_INVALID, "%s needs %u buffers, there are %u", name_of(p, stage, i).text, count,
-                              most);
-        if (begins && slot != WEFT_SLOT_NONE && p->owner[slot])
-            return weft__fail(WEFT_E_INVALID, "%s fills buffer %u of %s, which %s still has", name_of(p, stage, i).text,
-                              slot, weft_action_string(kind), name_of(p, stage, p->owner[slot] - 1).text);
-        if (slot != WEFT_SLOT_NONE)
-            p->owner[slot] = ends ? 0 : (uint32_t)i + 1;
-        alive += begins;
-        alive -= ends;
-        *needs = count > *needs ? count : *needs;
+        unsigned begin = weft__buffers_begin(&p->index, stage, a), end = weft__buffers_end(&p->index, stage, a);
+        for (unsigned kind = 0; (begin | end) >> kind; kind++) {
+            if (!((begin | end) >> kind & 1))
+                continue;
+            uint32_t slot = list->at[find(p, (weft_action_kind)kind, stage, a) - 1].slot;
+            if (begin >> kind & 1)
+                WEFT_TRY(begin_buffer(p, stage, i, (weft_action_kind)kind, &pools[kind], slot));
+            if (end >> kind & 1) {
+                pools[kind].alive--;
+                if (slot != WEFT_SLOT_NONE)
+                    pools[kind].owner[slot] = 0;
+            }
+        }
     }
     return WEFT_OK;
 }
@@ -301,14 +331,9 @@ static weft_result check_buffers(const proof *p, uint32_t stage, weft_action_kin
 static weft_result check_memory(const proof *p)
 {
     for (uint32_t stage = 0; stage < p->s->stages; stage++) {
-        weft_stage_needs *needs = &p->needs[stage];
-        uint32_t most = p->config.receives_max;
         WEFT_TRY(check_sync(p, stage));
         WEFT_TRY(check_activations(p, stage));
-        WEFT_TRY(check_buffers(p, stage, WEFT_ACTION_RECV_F, most, &needs->receives[0]));
-        WEFT_TRY(check_buffers(p, stage, WEFT_ACTION_RECV_B, most, &needs->receives[1]));
-        WEFT_TRY(check_buffers(p, stage, WEFT_ACTION_SEND_F, 0, &needs->sends[0]));
-        WEFT_TRY(check_buffers(p, stage, WEFT_ACTION_SEND_B, 0, &needs->sends[1]));
+        WEFT_TRY(check_buffers(p, stage));
     }
     return WEFT_OK;
 }
@@ -319,9 +344,10 @@ static weft_result prove(proof *p)
 {
     const weft_schedule *s = p->s;
     p->needs = weft__alloc(s->stages * sizeof *p->needs);
-    p->owner = weft__alloc(((size_t)s->chunks * s->microbatches + 2) * sizeof *p->owner);
+    p->room = (size_t)s->chunks * s->microbatches + 2;
+    p->owners = weft__alloc(WEFT_ACTION_KINDS * p->room * sizeof *p->owners);
     p->left = weft__alloc(2 * (size_t)s->chunks * sizeof *p->left);
-    if (!p->needs || !p->owner || !p->left)
+    if (!p->needs || !p->owners || !p->left)
         return WEFT_E_NO_MEMORY;
     WEFT_TRY(weft__index_create(s, &p->index));
     for (uint32_t stage = 0; stage < s->stages; stage++)
@@ -345,7 +371,7 @@ weft_result weft_schedule_verify(const weft_schedule *schedule, const weft_verif
     if (result == WEFT_OK && needs_out)
         memcpy(needs_out, p.needs, schedule->stages * sizeof *needs_out);
     free(p.needs);
-    free(p.owner);
+    free(p.owners);
     free(p.left);
     free(p.index.at);
     return result;

@@ -12,9 +12,9 @@
  *  How a list is run. Actions are taken in order. Messages that follow each other with the same batch number (not 0)
  *  are started together; any other message is a batch by itself. A batch fills and reads its buffers from where it
  *  stands. F, B and W wait until the batch that brings their tensor has ended. A send may go on while the stage
- *  computes, but must not rely on it: a schedule is right only if it cannot deadlock even when every batch that holds
- *  a send is waited for at once. Activations and gradients travel on channels of their own, and each channel is first
- *  in, first out between two stages.
+ *  computes, and is waited for when its buffer is filled again; but a schedule must not rely on that: it is right only
+ *  if it cannot deadlock even when every batch that holds a send is waited for at once. Activations and gradients
+ *  travel on channels of their own, and each channel is first in, first out between two stages.
  *
  *  Buffers. RECV_F fills the input of its F, which stays until the backward of that microbatch is over (its W, if it
  *  has one); RECV_B fills the gradient for its B, which stays until B is over (its W); F and B fill what SEND_F and
@@ -129,11 +129,12 @@ WEFT_API WEFT_NODISCARD weft_result weft_schedule_times(const weft_schedule *sch
 /* ---- lower ---- */
 
 /** What a backend lets go on independently. Messages in one queue run strictly in the order in which a stage starts
- *  them, whatever their direction; those of one batch run together. */
+ *  them; those of one batch run together. What can be proved for one of these holds for all before it. */
 typedef enum weft_queues {
-    WEFT_QUEUES_PEER = 0,    /**< One queue for each peer and channel. */
-    WEFT_QUEUES_CHANNEL = 1, /**< One for each channel. */
-    WEFT_QUEUES_ONE = 2      /**< A single one: what is right here is right everywhere. */
+    WEFT_QUEUES_DIRECTION = 0, /**< One queue for each peer, channel and direction. */
+    WEFT_QUEUES_PEER = 1,      /**< One for each peer and channel. */
+    WEFT_QUEUES_CHANNEL = 2,   /**< One for each channel. */
+    WEFT_QUEUES_ONE = 3        /**< A single one. */
 } weft_queues;
 
 typedef enum weft_batching {
