@@ -3,7 +3,7 @@
 #ifndef WEFT_BENCH_SUBCOMMANDS_H
 #define WEFT_BENCH_SUBCOMMANDS_H
 
-#define SUBCOMMANDS
+#define SUBCOMMANDS SUBCOMMAND(schedule, "pipeline schedules: when each stage computes what; checks your own")
 
 #define SUBCOMMAND(name, help) int command_##name(int argc, char **argv);
 SUBCOMMANDS

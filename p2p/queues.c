@@ -5,7 +5,6 @@
  * until its messages have met their other ends, which must be at the head of theirs. A batch that holds a send stops
  * its stage until all of it is over; a computation stops it until the batch with its tensor is over. Time plays no
  * part: whoever can go on goes on, and the outcome is the same in any order. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +53,7 @@ static uint32_t queue_of(const run *r, uint32_t stage, const weft_action *a)
     if (r->queues < WEFT_QUEUES_ONE)
         queue += kind->channel;
     if (r->queues < WEFT_QUEUES_CHANNEL)
-        queue += 2 * (a->peer == (stage + 1) % r->s->stages);
+        queue += 2 * (a->peer == weft__beside(r->s, stage, true));
     if (r->queues < WEFT_QUEUES_PEER)
         queue += 4 * kind->send;
     return queue;
@@ -165,14 +164,14 @@ static void issue(run *r, uint32_t stage)
         activate(r, r->heads[--r->heads_count]);
 }
 
-/* The batch that brings a computation its tensor; NONE if there is none. */
-static uint32_t batch_for(const run *r, uint32_t stage, const weft_action *a)
+/* The message that brings a computation its tensor; NONE if there is none. */
+static uint32_t receive_for(const run *r, uint32_t stage, const weft_action *a)
 {
     if (a->kind != WEFT_ACTION_F && a->kind != WEFT_ACTION_B)
         return NONE;
     weft_action_kind kind = a->kind == WEFT_ACTION_F ? WEFT_ACTION_RECV_F : WEFT_ACTION_RECV_B;
     uint32_t receive = weft__index_find(r->index, kind, (weft__part){stage, a->chunk}, a->microbatch);
-    return receive ? r->nodes[r->base[stage] + receive - 1].batch : NONE;
+    return receive ? r->base[stage] + receive - 1 : NONE;
 }
 
 static bool is_held(const run *r, uint32_t stage)
@@ -190,7 +189,8 @@ static void advance(run *r, uint32_t stage)
             issue(r, stage);
             continue;
         }
-        r->held[stage] = batch_for(r, stage, a);
+        uint32_t receive = receive_for(r, stage, a);
+        r->held[stage] = receive == NONE ? NONE : r->nodes[receive].batch;
         r->stands[stage] = r->next[stage];
         r->next[stage] += !is_held(r, stage);
     }
@@ -214,54 +214,59 @@ static uint32_t at_head(const run *r, uint32_t message)
     return r->nodes[message].active ? message : i;
 }
 
-typedef struct name {
-    char text[128];
-} name;
-
-static name name_action(const run *r, uint32_t stage, uint32_t i)
-{
-    name n;
-    snprintf(n.text, sizeof n.text, "stage %u action %u (%s)", stage, i,
-             weft__describe(&r->s->lists[stage].at[i]).text);
-    return n;
-}
-
-static name name_message(const run *r, uint32_t message)
+static weft__name name_message(const run *r, uint32_t message)
 {
     uint32_t stage = r->nodes[message].queue / QUEUES_MOST;
-    return name_action(r, stage, message - r->base[stage]);
+    return weft__locate(r->s, stage, message - r->base[stage]);
 }
 
 /* The action at which a stage stands. */
-static name name_stand(const run *r, uint32_t stage)
+static weft__name name_stand(const run *r, uint32_t stage)
 {
     uint32_t i = r->stands[stage];
     bool computes = weft__computes(r->s->lists[stage].at[i].kind);
-    return computes ? name_action(r, stage, i) : name_message(r, first_left(r, r->held[stage]));
+    return computes ? weft__locate(r->s, stage, i) : name_message(r, first_left(r, r->held[stage]));
+}
+
+/* The message for whose end a stage waits; NONE if it has not come to it yet itself. */
+static uint32_t waits_for(const run *r, uint32_t stage)
+{
+    uint32_t batch = r->held[stage];
+    return r->nodes[batch].issued ? at_head(r, first_left(r, batch)) : NONE;
+}
+
+/* The message that has to end before the other end of @p message can take part; NONE: its stage waits for itself. */
+static uint32_t next_wait(const run *r, uint32_t message)
+{
+    const node *other = &r->nodes[r->nodes[message].other];
+    if (other->issued)
+        return at_head(r, r->nodes[message].other);
+    return waits_for(r, other->queue / QUEUES_MOST);
 }
 
 static weft_result explain(const run *r)
 {
-    uint32_t stage = 0, at = NONE;
+    uint32_t stage = 0;
     while (!is_held(r, stage))
         stage++;
-    /* From one who waits to the one it waits for, until this must have become a circle. */
-    for (size_t steps = weft__schedule_total(r->s);; steps--) {
-        if (at == NONE && !r->nodes[r->held[stage]].issued)
-            return weft__fail(WEFT_E_INVALID, "deadlock: %s needs %s, which comes after it", name_stand(r, stage).text,
-                              name_message(r, first_left(r, r->held[stage])).text);
-        if (at == NONE)
-            at = at_head(r, first_left(r, r->held[stage]));
-        uint32_t other = r->nodes[at].other;
-        bool issued = r->nodes[other].issued;
-        stage = r->nodes[other].queue / QUEUES_MOST;
-        if (steps == 0)
-            return weft__fail(WEFT_E_INVALID, "deadlock: %s waits for %s, which %s %s, and that waits too",
-                              name_message(r, at).text, name_message(r, other).text,
-                              issued ? "is queued behind" : "comes after",
-                              issued ? name_message(r, at_head(r, other)).text : name_stand(r, stage).text);
-        at = issued ? at_head(r, other) : NONE;
+    uint32_t at = waits_for(r, stage);
+    for (size_t steps = weft__schedule_total(r->s); steps > 0 && at != NONE; steps--) {
+        stage = r->nodes[r->nodes[at].other].queue / QUEUES_MOST;
+        at = next_wait(r, at);
     }
+    if (at == NONE)
+        return weft__fail(WEFT_E_INVALID, "deadlock: %s needs %s, which comes after it", name_stand(r, stage).text,
+                          name_message(r, receive_for(r, stage, &r->s->lists[stage].at[r->stands[stage]])).text);
+    /* After so many steps this goes in a circle; begin it at the lowest stage. */
+    uint32_t first = at;
+    for (uint32_t i = next_wait(r, at); i != at; i = next_wait(r, i))
+        first = i < first ? i : first;
+    uint32_t other = r->nodes[first].other;
+    bool issued = r->nodes[other].issued;
+    return weft__fail(
+        WEFT_E_INVALID, "deadlock: %s waits for %s, which %s %s, and that waits too", name_message(r, first).text,
+        name_message(r, other).text, issued ? "is queued behind" : "comes after",
+        issued ? name_message(r, at_head(r, other)).text : name_stand(r, r->nodes[other].queue / QUEUES_MOST).text);
 }
 
 /* ---- the whole ---- */

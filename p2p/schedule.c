@@ -11,7 +11,7 @@
 #include "policy.h"
 
 /* Forwards of all stages: keeps every number of actions far below 2^32. */
-#define FORWARDS_MAX (1u << 24)
+#define FORWARDS_MAX (1u << 22)
 
 const weft__kind weft__kinds[WEFT_ACTION_KINDS] = {
     [WEFT_ACTION_F] = {.name = "F"},
@@ -56,17 +56,31 @@ weft_result weft__take_config(void *own, size_t own_bytes, const void *config, c
     return WEFT_OK;
 }
 
-weft__action_text weft__describe(const weft_action *action)
+static void describe(const weft_action *a, char *text, size_t bytes)
 {
-    weft__action_text out;
-    const weft__kind *kind = &weft__kinds[action->kind];
-    if (action->kind == WEFT_ACTION_SYNC)
-        snprintf(out.text, sizeof out.text, "SYNC of chunk %u", action->chunk);
+    const weft__kind *kind = &weft__kinds[a->kind];
+    if (a->kind == WEFT_ACTION_SYNC)
+        snprintf(text, bytes, "SYNC of chunk %u", a->chunk);
     else if (kind->message)
-        snprintf(out.text, sizeof out.text, "%s %u.%u %s stage %u", kind->name, action->microbatch, action->chunk,
-                 kind->send ? "to" : "from", action->peer);
+        snprintf(text, bytes, "%s %u.%u %s stage %u", kind->name, a->microbatch, a->chunk, kind->send ? "to" : "from",
+                 a->peer);
     else
-        snprintf(out.text, sizeof out.text, "%s %u.%u", kind->name, action->microbatch, action->chunk);
+        snprintf(text, bytes, "%s %u.%u", kind->name, a->microbatch, a->chunk);
+}
+
+weft__name weft__describe(const weft_action *action)
+{
+    weft__name out;
+    describe(action, out.text, sizeof out.text);
+    return out;
+}
+
+weft__name weft__locate(const weft_schedule *s, uint32_t stage, size_t position)
+{
+    weft__name out;
+    size_t n = (size_t)snprintf(out.text, sizeof out.text, "stage %u action %zu (", stage, position);
+    describe(&s->lists[stage].at[position], out.text + n, sizeof out.text - n - 1);
+    strcat(out.text, ")");
     return out;
 }
 
@@ -216,9 +230,8 @@ weft_result weft__index_create(const weft_schedule *s, weft__index *out)
                 continue;
             uint32_t *slot = weft__index_slot(out, a->kind, (weft__part){stage, a->chunk}, a->microbatch);
             if (*slot) {
-                weft_result result =
-                    weft__fail(WEFT_E_INVALID, "stage %u action %zu (%s) repeats action %u (%s)", stage, i,
-                               weft__describe(a).text, *slot - 1, weft__describe(&s->lists[stage].at[*slot - 1]).text);
+                weft_result result = weft__fail(WEFT_E_INVALID, "%s repeats action %u (%s)",
+                                                weft__locate(s, stage, i).text, *slot - 1, weft__describe(a).text);
                 free(at);
                 *out = (weft__index){0};
                 return result;

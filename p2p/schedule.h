@@ -48,6 +48,12 @@ static inline bool weft__neighbour(const weft_schedule *s, weft__part part, bool
     return true;
 }
 
+/* The stage behind or before another, going round: the only ones a stage has messages for. */
+static inline uint32_t weft__beside(const weft_schedule *s, uint32_t stage, bool forward)
+{
+    return forward ? (stage + 1) % s->stages : (stage ? stage : s->stages) - 1;
+}
+
 /* An empty schedule of this shape. E_INVALID, E_RANGE, E_NO_MEMORY. */
 weft_result weft__schedule_new(uint32_t stages, uint32_t chunks, uint32_t microbatches, weft_schedule **out);
 /* Room for @p room actions in all. */
@@ -55,11 +61,12 @@ weft_result weft__actions_reserve(weft__actions *list, size_t room);
 /* The number of all actions. */
 size_t weft__schedule_total(const weft_schedule *s);
 
-/* "SEND_F 1.0 to stage 2", for messages. */
-typedef struct weft__action_text {
-    char text[64];
-} weft__action_text;
-weft__action_text weft__describe(const weft_action *action);
+/* For what is said about actions: "SEND_F 1.0 to stage 2", and "stage 1 action 7 (SEND_F 1.0 to stage 2)". */
+typedef struct weft__name {
+    char text[128];
+} weft__name;
+weft__name weft__describe(const weft_action *action);
+weft__name weft__locate(const weft_schedule *s, uint32_t stage, size_t position);
 
 /* Where the actions are. */
 typedef struct weft__index {

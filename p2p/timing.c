@@ -100,14 +100,14 @@ static weft_result explain(clock_state *c)
         stage = n.stage;
         n = need_of(c, stage);
     }
-    const weft_action *a = next_computation(c, stage, 0), *held = next_computation(c, n.stage, 0);
-    char why[128] = "does not compute it";
+    const weft_action *held = next_computation(c, n.stage, 0);
+    char why[192] = "does not compute it";
     if (n.stage == stage)
         snprintf(why, sizeof why, "does not compute it before");
     else if (held)
         snprintf(why, sizeof why, "waits at action %zu (%s)", c->next[n.stage], weft__describe(held).text);
-    return weft__fail(WEFT_E_INVALID, "stage %u action %zu (%s) needs %s of stage %u, which %s", stage, c->next[stage],
-                      weft__describe(a).text, weft__describe(&n.action).text, n.stage, why);
+    return weft__fail(WEFT_E_INVALID, "%s needs %s of stage %u, which %s",
+                      weft__locate(c->s, stage, c->next[stage]).text, weft__describe(&n.action).text, n.stage, why);
 }
 
 static bool all_begun(const clock_state *c)

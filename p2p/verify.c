@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proves that a schedule can be run: every message has its other end and carries the right tensor, nothing can
  * deadlock, no computation comes before what it needs, no buffer is used twice at a time, limits are kept. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <weft/p2p.h>
@@ -21,16 +20,9 @@ typedef struct proof {
     uint32_t *left;          /* a chunk: gradient actions to come; then a mark for its SYNC */
 } proof;
 
-typedef struct name {
-    char text[128];
-} name;
-
-static name name_of(const proof *p, uint32_t stage, size_t i)
+static weft__name name_of(const proof *p, uint32_t stage, size_t i)
 {
-    name n;
-    snprintf(n.text, sizeof n.text, "stage %u action %zu (%s)", stage, i,
-             weft__describe(&p->s->lists[stage].at[i]).text);
-    return n;
+    return weft__locate(p->s, stage, i);
 }
 
 /* Position + 1 of the action of this kind for the microbatch and chunk of @p a on the same stage; 0 = is not there. */
@@ -113,11 +105,9 @@ static weft_result check_pair(const proof *p, uint32_t stage, size_t i, uint32_t
 /* Sends of one kind with the receives that they meet. */
 static weft_result check_order(const proof *p, uint32_t stage, weft_action_kind send)
 {
-    const weft__actions *from = &p->s->lists[stage], *to = NULL;
     weft_action_kind receive = weft__kinds[send].answer;
-    uint32_t stages = p->s->stages;
-    uint32_t peer = weft__kinds[send].forward ? (stage + 1) % stages : (stage ? stage : stages) - 1;
-    to = &p->s->lists[peer];
+    uint32_t peer = weft__beside(p->s, stage, weft__kinds[send].forward);
+    const weft__actions *from = &p->s->lists[stage], *to = &p->s->lists[peer];
     size_t i = next_of(from, send, 0), j = next_of(to, receive, 0);
     while (i < from->count && j < to->count) {
         WEFT_TRY(check_pair(p, stage, i, peer, j));

@@ -110,6 +110,11 @@ TEST(one_stage_hands_over_to_itself_in_batches)
         CHECK_HAS(text, "] SYNC.0 B0.0");
         CHECK_OK(verify(s, WEFT_QUEUES_ONE));
         weft_schedule_destroy(s);
+        weft_schedule *group = make(WEFT_POLICY_INTERLEAVED, 1, 4, 2, 2); /* sent long before it is needed */
+        s = lower(group, WEFT_QUEUES_ONE, (weft_batching)batching, 0);
+        CHECK_OK(verify(s, WEFT_QUEUES_ONE));
+        weft_schedule_destroy(group);
+        weft_schedule_destroy(s);
     }
     weft_schedule *s = lowered(WEFT_POLICY_1F1B, 1, 2, 1, WEFT_BATCHING_AUTO, 0);
     check_stage(s, 0, "F0.0 B0.0 F1.0 SYNC.0 B1.0");
@@ -208,9 +213,13 @@ TEST(what_a_schedule_brings_is_kept)
 TEST(a_receiver_that_uses_tensors_in_another_order_posts_them_as_they_are_sent)
 {
     weft_schedule *s = from_text("stage 0: F0.0 F1.0 B0.0 B1.0\nstage 1: F1.0 F0.0 B0.0 B1.0\n");
-    weft_schedule *out = lower(s, WEFT_QUEUES_DIRECTION, WEFT_BATCHING_AUTO, 0);
-    CHECK_OK(verify(out, WEFT_QUEUES_DIRECTION));
-    CHECK_HAS(stage_text(out, 1), "RECV_F0.0<0#0 RECV_F1.0<0#1 F1.0 ");
+    for (int batching = WEFT_BATCHING_NONE; batching <= WEFT_BATCHING_STEP; batching++) {
+        weft_schedule *out = lower(s, WEFT_QUEUES_DIRECTION, (weft_batching)batching, 0);
+        CHECK_OK(verify(out, WEFT_QUEUES_DIRECTION));
+        weft_schedule_destroy(out);
+    }
+    weft_schedule *out = lower(s, WEFT_QUEUES_DIRECTION, WEFT_BATCHING_EXCHANGE, 0);
+    CHECK_HAS(stage_text(out, 1), "RECV_F0.0<0#0 RECV_F1.0<0#1 F1.0 F0.0 ");
     weft_schedule_destroy(s);
     weft_schedule_destroy(out);
 }
