@@ -175,6 +175,18 @@ static void deviates(tally *t, const record *r, uint32_t stage, const char *what
     t->deviations++;
 }
 
+/* Why a policy here may accept what fails there; NULL: it may not. */
+static const char *reason_to_accept(const record *r)
+{
+    if (strcmp(r->kind, "interleaved") != 0 || strstr(r->mode, "both"))
+        return "it is about messages, which no policy decides here";
+    if (r->v == 1)
+        return "one chunk fails there by accident and is plain 1F1B here";
+    if (r->g > r->m)
+        return "all microbatches are one group here";
+    return r->p == 1 ? "one stage gives its tensors to itself here" : NULL;
+}
+
 /* What the reference refuses, or fails in. */
 static void check_error(tally *t, const record *r, const json *value)
 {
@@ -185,16 +197,13 @@ static void check_error(tally *t, const record *r, const json *value)
     config.microbatches = r->m;
     config.chunks = r->v;
     config.group = r->g;
-    weft_result result = weft_schedule_create(&config, &s);
-    const char *error = json_text(json_get(value, "error"), "?");
-    const char *why = r->v == 1 ? "one chunk fails there by accident and is plain 1F1B here"
-                                : "two ways of messaging exclude each other there and are none of the policy's here";
-    if (result == WEFT_OK) {
-        CHECK_MSG(r->v == 1 || strcmp(r->mode, "overlap+batch both") == 0, "%s: %s there, accepted here", describe(r),
-                  error);
-        test_note("not compared: %s: %s there; %s", describe(r), error, why);
+    if (weft_schedule_create(&config, &s) == WEFT_E_INVALID) {
+        t->refused++;
+        return;
     }
-    t->refused += result == WEFT_E_INVALID;
+    const char *reason = reason_to_accept(r), *error = json_text(json_get(value, "error"), "?");
+    test_note("not compared: %s: %s there; %s", describe(r), error, reason ? reason : "accepted here");
+    t->deviations += !reason;
     weft_schedule_destroy(s);
 }
 

@@ -210,6 +210,17 @@ TEST(what_a_schedule_brings_is_kept)
     weft_schedule_destroy(out);
 }
 
+TEST(messages_in_a_wrong_place_get_no_buffer_and_take_none_from_others)
+{
+    weft_schedule *s = from_text("stage 0: SEND_F0.0 F0.0 F1.0 F2.0 SEND_F1.0 SEND_F2.0\n"
+                                 "stage 1: F0.0 RECV_F0.0 RECV_F1.0 F1.0 RECV_F2.0 F2.0\n");
+    weft_schedule *out = lower(s, WEFT_QUEUES_ONE, WEFT_BATCHING_AUTO, 0);
+    check_stage(out, 0, "SEND_F0.0>1 F0.0 F1.0 F2.0 SEND_F1.0>1#1 SEND_F2.0>1#2");
+    check_stage(out, 1, "F0.0 RECV_F0.0<0#0 RECV_F1.0<0#1 F1.0 RECV_F2.0<0#1 F2.0");
+    weft_schedule_destroy(s);
+    weft_schedule_destroy(out);
+}
+
 TEST(a_receiver_that_uses_tensors_in_another_order_posts_them_as_they_are_sent)
 {
     weft_schedule *s = from_text("stage 0: F0.0 F1.0 B0.0 B1.0\nstage 1: F1.0 F0.0 B0.0 B1.0\n");

@@ -275,6 +275,18 @@ TEST(receives_posted_first_are_fine_in_queues_of_their_own_and_deadlock_in_one)
         "0), which is queued behind stage 1 action 3 (RECV_F 1.0 from stage 0), and that waits too");
 }
 
+TEST(two_stages_keep_activations_and_gradients_apart)
+{
+    weft_schedule *s = make(WEFT_POLICY_INTERLEAVED, 2, 4, 2, 0);
+    weft_schedule *lowered = lower(s, WEFT_QUEUES_ONE, WEFT_BATCHING_STEP, 0);
+    /* To the peer that is next and previous go both in one batch, and both come back. */
+    CHECK_HAS(stage_text(lowered, 0), "[SEND_F3.0>1#1 SEND_B1.1>1#1 RECV_F2.1<1#0 RECV_B0.0<1#0]");
+    CHECK_OK(verify(lowered, WEFT_QUEUES_ONE));
+    CHECK_STR(replay(lowered, WEFT_QUEUES_ONE) ? replay(lowered, WEFT_QUEUES_ONE) : "right", "right");
+    weft_schedule_destroy(s);
+    weft_schedule_destroy(lowered);
+}
+
 /* What of the ways of lowering can be proved in which queues, as bits. */
 static unsigned proved(weft_policy policy, uint32_t p, uint32_t v, weft_batching batching)
 {
