@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the messages between computations stand in the lists of both stages.
  *
- * A stage takes steps: one computation, or a forward with the backward behind it. Before step g is gap g, where messages
- * stand; the last gap is behind the last step. */
+ * A stage takes steps: one computation, or a forward with the backward behind it. Before step g is gap g, where
+ * messages stand; the last gap is behind the last step. */
 #ifndef WEFT_P2P_CROSSINGS_H
 #define WEFT_P2P_CROSSINGS_H
 #include "schedule.h"

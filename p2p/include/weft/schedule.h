@@ -120,9 +120,10 @@ WEFT_API uint32_t weft_schedule_peer(const weft_schedule *schedule, weft_action_
                                      uint32_t chunk);
 
 /** When every action would run if F, B and W took one slot of time each and messages none.
- *  @param begin_out  the slot of every action, stage after stage; for what does not compute, the slot in which its stage
- *  comes to it. @p count must be the number of all actions.   @param slots_out  slots until the last action is over.
- *  Threads: any.  Blocks: never.  Errors: E_INVALID (also: actions that wait for each other; names them), E_NO_MEMORY. */
+ *  @param begin_out  the slot of every action, stage after stage; for what does not compute, the slot in which its
+ *  stage comes to it. @p count must be the number of all actions.   @param slots_out  slots until all is over.
+ *  Threads: any.  Blocks: never.
+ *  Errors: E_INVALID (also: actions that wait for each other; names them), E_NO_MEMORY. */
 WEFT_API WEFT_NODISCARD weft_result weft_schedule_times(const weft_schedule *schedule, uint32_t *begin_out,
                                                         size_t count, uint32_t *slots_out);
 
@@ -160,7 +161,7 @@ typedef struct weft_lower_config {
 #define WEFT_LOWER_CONFIG_INIT WEFT_SIZED_INIT(weft_lower_config)
 
 /** Make a schedule that can be run out of one that computes. What is there stays: a schedule with messages keeps them,
- *  one with SYNC keeps it; buffers are always numbered anew.
+ *  a stage with SYNC keeps it; buffers are always numbered anew.
  *  @param schedule  copied.   @param config  copied, NULL = defaults.
  *  @param lowered_out  given, release with weft_schedule_destroy().
  *  Threads: any.  Blocks: never.
