@@ -13,6 +13,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } subcommands[] = {
     {"run", "start the ranks of a program on this host", command_run},
+    {"schedule", "pipeline schedules: when each stage computes what; checks your own", command_schedule},
     {"topo", "the machine, where ranks sit, and what their groups cross", command_topo},
 };
 enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof *subcommands };

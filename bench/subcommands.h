@@ -6,5 +6,6 @@
 
 int command_run(int argc, char **argv);
 int command_topo(int argc, char **argv);
+int command_schedule(int argc, char **argv);
 
 #endif

@@ -23,4 +23,7 @@
 #include <weft/machine.h>
 #include <weft/mesh.h>
 
+/* Pipelines. */
+#include <weft/schedule.h>
+
 #endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft schedule`: makes, shows and checks pipeline schedules. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weft/log.h>
+#include <weft/schedule.h>
+
+#include "command.h"
+#include "subcommands.h"
+#include "table.h"
+
+typedef struct values {
+    int policy; /* -1 = none */
+    int stages, microbatches, chunks, group;
+    bool forward_only;
+    int queues, batching;
+    bool no_lookahead, align_sync;
+    bool csv, text;
+    const char *verify;
+} values;
+
+#define FIELD(name) offsetof(values, name)
+
+static const option table[] = {
+    {"policy", OPTION_CHOICE, FIELD(policy), 0, 0, "gpipe|1f1b|interleaved", "who writes the schedule"},
+    {"p", OPTION_INT, FIELD(stages), 1, 65536, "STAGES", "pipeline stages"},
+    {"m", OPTION_INT, FIELD(microbatches), 1, 16777216, "N", "microbatches of one step"},
+    {"v", OPTION_INT, FIELD(chunks), 1, 65536, "CHUNKS", "model chunks a stage, for interleaved (default 1)"},
+    {"g", OPTION_INT, FIELD(group), 1, 16777216, "N",
+     "interleaved: microbatches a chunk takes before the next chunk's turn (default: STAGES)"},
+    {"forward-only", OPTION_FLAG, FIELD(forward_only), 0, 0, NULL, "evaluation: no backwards"},
+    {"queues", OPTION_CHOICE, FIELD(queues), 0, 0, "direction|peer|channel|one",
+     "prove it for a backend with a queue for each of these, or with a single one (default direction)"},
+    {"batching", OPTION_CHOICE, FIELD(batching), 0, 0, "auto|none|exchange|step",
+     "how messages are grouped (default auto: as little as the queues allow)"},
+    {"no-lookahead", OPTION_FLAG, FIELD(no_lookahead), 0, 0, NULL, "without batches: post receives as late as is safe"},
+    {"align-sync", OPTION_FLAG, FIELD(align_sync), 0, 0, NULL, "begin gradient reductions on all stages together"},
+    {"csv", OPTION_FLAG, FIELD(csv), 0, 0, NULL, "print every action, messages included, as CSV"},
+    {"text", OPTION_FLAG, FIELD(text), 0, 0, NULL, "print every action, messages included, a line a stage"},
+    {"verify", OPTION_TEXT, FIELD(verify), 0, 0, "FILE",
+     "check this schedule, CSV or text (- = standard input); if it has no messages they are added first"},
+};
+
+static const char usage[] =
+    "usage: weft schedule --policy gpipe|1f1b|interleaved -p STAGES -m MICROBATCHES [-v CHUNKS] [options]\n"
+    "       weft schedule --verify FILE [options]\n\n"
+    "Prints when each stage of a pipeline computes what, if a forward or backward of a chunk takes one slot of time,\n"
+    "and what it has to keep. Every schedule printed has been proved: nothing in it can deadlock, and every tensor\n"
+    "arrives where it belongs. Exit code 1: the schedule is wrong; what is wrong is named.";
+
+static void drop(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+/* Pass on what the library said last. */
+static int complain_of(int code)
+{
+    return complain(code, "%s", weft_last_error());
+}
+
+/* ---- reading ---- */
+
+/* The whole of a file, to be freed; NULL after a complaint. */
+static char *read_all(const char *path, size_t *bytes)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    char *text = NULL;
+    size_t room = 0;
+    *bytes = 0;
+    while (file && !feof(file) && !ferror(file)) {
+        if (*bytes == room) {
+            char *grown = realloc(text, room = room ? 2 * room : 65536);
+            if (!grown)
+                break;
+            text = grown;
+        }
+        *bytes += fread(text + *bytes, 1, room - *bytes, file);
+    }
+    bool whole = file && feof(file) && !ferror(file);
+    int saved = errno;
+    if (file && file != stdin)
+        fclose(file);
+    if (whole)
+        return text;
+    free(text);
+    complain(0, "%s: %s", path, strerror(saved));
+    return NULL;
+}
+
+static bool has_messages(const weft_schedule *s)
+{
+    for (uint32_t stage = 0; stage < weft_schedule_stages(s); stage++) {
+        size_t count;
+        const weft_action *at = weft_schedule_actions(s, stage, &count);
+        for (size_t i = 0; i < count; i++)
+            if (weft_action_is_message(at[i].kind))
+                return true;
+    }
+    return false;
+}
+
+/* ---- the schedule asked for ---- */
+
+static int lower(const values *v, weft_schedule **schedule)
+{
+    weft_lower_config config = WEFT_LOWER_CONFIG_INIT;
+    weft_schedule *lowered;
+    config.queues = (weft_queues)v->queues;
+    config.batching = (weft_batching)v->batching;
+    config.flags = (v->no_lookahead ? WEFT_LOWER_NO_LOOKAHEAD : 0u) | (v->align_sync ? WEFT_LOWER_ALIGN_SYNC : 0u);
+    if (weft_schedule_lower(*schedule, &config, &lowered) < 0)
+        return complain_of(EXIT_FAILED);
+    weft_schedule_destroy(*schedule);
+    *schedule = lowered;
+    return EXIT_DONE;
+}
+
+static int read_schedule(const values *v, weft_schedule **schedule)
+{
+    size_t bytes;
+    char *text = read_all(v->verify, &bytes);
+    if (!text)
+        return EXIT_USAGE;
+    weft_result result = weft_schedule_read(text, bytes, schedule);
+    free(text);
+    if (result < 0)
+        return complain(EXIT_USAGE, "%s: %s", v->verify, weft_last_error());
+    return has_messages(*schedule) ? EXIT_DONE : lower(v, schedule);
+}
+
+static int make_schedule(const values *v, weft_schedule **schedule)
+{
+    weft_schedule_config config = WEFT_SCHEDULE_CONFIG_INIT;
+    config.policy = (weft_policy)(v->policy + WEFT_POLICY_GPIPE);
+    config.stages = (uint32_t)v->stages;
+    config.microbatches = (uint32_t)v->microbatches;
+    config.chunks = (uint32_t)v->chunks;
+    config.group = (uint32_t)v->group;
+    config.flags = v->forward_only ? WEFT_SCHEDULE_FORWARD_ONLY : 0;
+    if (weft_schedule_create(&config, schedule) < 0)
+        return complain_of(EXIT_USAGE);
+    return lower(v, schedule);
+}
+
+/* ---- showing ---- */
+
+static int print_actions(const weft_schedule *s, weft_schedule_format format)
+{
+    size_t bytes = weft_schedule_write(s, format, NULL, 0) + 1;
+    char *text = malloc(bytes);
+    if (!text)
+        return complain(EXIT_FAILED, "no memory for %zu bytes of text", bytes);
+    weft_schedule_write(s, format, text, bytes);
+    fputs(text, stdout);
+    free(text);
+    return EXIT_DONE;
+}
+
+static void print_title(const values *v, const weft_schedule *s)
+{
+    printf("%s: stages p = %u, microbatches m = %u, chunks a stage v = %u\n",
+           v->verify ? v->verify : weft_policy_string((weft_policy)(v->policy + WEFT_POLICY_GPIPE)),
+           weft_schedule_stages(s), weft_schedule_microbatches(s), weft_schedule_chunks(s));
+}
+
+/* A proof for one kind of queues holds for all that are more independent; perhaps there is one for others as well. */
+static void print_queues(const weft_schedule *s)
+{
+    static const char *const names[] = {"direction", "peer", "channel", "one"};
+    printf("proved: every tensor arrives where it belongs, and nothing deadlocks with queues:");
+    for (int queues = WEFT_QUEUES_DIRECTION; queues <= WEFT_QUEUES_ONE; queues++) {
+        weft_verify_config config = WEFT_VERIFY_CONFIG_INIT;
+        config.queues = (weft_queues)queues;
+        if (weft_schedule_verify(s, &config, NULL) == WEFT_OK)
+            printf(" %s", names[queues]);
+    }
+    putchar('\n');
+}
+
+static int print_tables(const values *v, const weft_schedule *s, const weft_stage_needs *needs)
+{
+    print_title(v, s);
+    if (table_print_times(s) < 0)
+        return complain_of(EXIT_FAILED);
+    table_print_needs(s, needs);
+    print_queues(s);
+    return EXIT_DONE;
+}
+
+static int show(const values *v, const weft_schedule *s)
+{
+    weft_verify_config config = WEFT_VERIFY_CONFIG_INIT;
+    weft_stage_needs *needs = calloc(weft_schedule_stages(s), sizeof *needs);
+    int code;
+    config.queues = (weft_queues)v->queues;
+    if (!needs)
+        code = complain(EXIT_FAILED, "no memory for %u stages", weft_schedule_stages(s));
+    else if (weft_schedule_verify(s, &config, needs) < 0)
+        code = complain_of(EXIT_FAILED);
+    else if (v->csv || v->text)
+        code = print_actions(s, v->csv ? WEFT_SCHEDULE_CSV : WEFT_SCHEDULE_TEXT);
+    else
+        code = print_tables(v, s, needs);
+    free(needs);
+    if (fflush(stdout) != 0 && code == EXIT_DONE)
+        code = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
+    return code;
+}
+
+/* What fits together? */
+static int check(const values *v, int argc, char **argv)
+{
+    static const char *const shape[] = {"policy", "p", "m", "v", "g", "forward-only"};
+    for (size_t i = 0; v->verify && i < sizeof shape / sizeof *shape; i++)
+        if (options_given(shape[i], argc, argv))
+            return complain(EXIT_USAGE, "--verify takes its schedule from the file, so %s%s says nothing",
+                            shape[i][1] ? "--" : "-", shape[i]);
+    if (v->csv && v->text)
+        return complain(EXIT_USAGE, "--csv or --text, not both");
+    if (v->verify)
+        return EXIT_DONE;
+    if (v->policy < 0)
+        return complain(EXIT_USAGE, "--policy (gpipe, 1f1b or interleaved) or --verify FILE is missing");
+    if (v->stages == 0 || v->microbatches == 0)
+        return complain(EXIT_USAGE, "%s is missing",
+                        v->stages ? "-m, the number of microbatches," : "-p, the number of stages,");
+    if (v->group && v->policy + WEFT_POLICY_GPIPE != WEFT_POLICY_INTERLEAVED)
+        return complain(EXIT_USAGE, "-g is for --policy interleaved");
+    return EXIT_DONE;
+}
+
+int command_schedule(int argc, char **argv)
+{
+    values v = {.policy = -1, .chunks = 1};
+    int rest;
+    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest)) {
+    case OPTIONS_HELP:
+        return EXIT_DONE;
+    case OPTIONS_WRONG:
+        return EXIT_USAGE;
+    case OPTIONS_GO:
+        break;
+    }
+    if (rest < argc)
+        return complain(EXIT_USAGE, "schedule: '%s' is no option", argv[rest]);
+    int code = check(&v, argc, argv);
+    if (code != EXIT_DONE)
+        return code;
+    weft_log_set(WEFT_LOG_ERROR, drop, NULL); /* each failure is complained of once, here */
+    weft_schedule *schedule = NULL;
+    code = (v.verify ? read_schedule : make_schedule)(&v, &schedule);
+    if (code == EXIT_DONE)
+        code = show(&v, schedule);
+    weft_schedule_destroy(schedule);
+    return code;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A schedule as a table for people. */
+#ifndef WEFT_BENCH_SCHEDULE_TABLE_H
+#define WEFT_BENCH_SCHEDULE_TABLE_H
+#include <weft/schedule.h>
+
+/* What each stage computes in which slot of time, and how much of the time stages idle. */
+weft_result table_print_times(const weft_schedule *schedule);
+/* What each stage has to keep and how many messages it has. @p needs: one a stage. */
+void table_print_needs(const weft_schedule *schedule, const weft_stage_needs *needs);
+
+#endif
