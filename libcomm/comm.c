@@ -458,6 +458,11 @@ const char *weft_comm_backend(const weft_comm *comm)
     return comm->backend->name;
 }
 
+weft_queues weft_comm_queues(const weft_comm *comm)
+{
+    return comm->facts.queues;
+}
+
 weft_world *weft_comm_world(const weft_comm *comm)
 {
     return comm->world;

@@ -22,13 +22,6 @@ enum {
     WEFT_CAP_IMMEDIATE = 8 /**< Every operation is done when `start` returns; `start` may come from any thread. */
 };
 
-/** How many queues carry p2p messages to their order: see weft/schedule.h. */
-typedef enum weft_queue_model {
-    WEFT_QUEUE_PER_PEER_AND_CHANNEL = 0,
-    WEFT_QUEUE_PER_CHANNEL = 1,
-    WEFT_QUEUE_SINGLE = 2
-} weft_queue_model;
-
 /** One operation. weft fills the first part before `start` and keeps it unchanged until the operation is done. */
 typedef struct weft_op {
     int is_p2p;               /**< 0: `what` counts; 1: `messages` do. */
@@ -61,8 +54,8 @@ typedef struct weft_backend_question {
 
 typedef struct weft_backend_facts {
     size_t size;
-    uint64_t caps; /**< WEFT_CAP_*. */
-    weft_queue_model queue_model;
+    uint64_t caps;        /**< WEFT_CAP_*. */
+    weft_queues queues;   /**< How messages are queued. */
     int score;            /**< Highest wins; 0 = cannot serve these ranks. */
     size_t op_bytes;      /**< Memory wanted for each operation, */
     size_t message_bytes; /**< and for each message of a batch. */

@@ -14,6 +14,18 @@ WEFT_BEGIN_DECLS
 
 typedef enum weft_p2p_kind { WEFT_SEND = 0, WEFT_RECV = 1 } weft_p2p_kind;
 
+/** What a backend lets go on independently. Messages in one queue run strictly in the order in which a stage starts
+ *  them; those of one batch run together. What can be proved for one of these holds for all before it. */
+typedef enum weft_queues {
+    WEFT_QUEUES_DIRECTION = 0, /**< One queue for each peer, channel and direction. */
+    WEFT_QUEUES_PEER = 1,      /**< One for each peer and channel. */
+    WEFT_QUEUES_CHANNEL = 2,   /**< One for each channel. */
+    WEFT_QUEUES_ONE = 3        /**< A single one. */
+} weft_queues;
+
+/** How the backend of this comm queues messages. Threads: any. Blocks: never. */
+WEFT_API weft_queues weft_comm_queues(const weft_comm *comm);
+
 /** One message of a batch. */
 typedef struct weft_p2p {
     weft_p2p_kind kind;

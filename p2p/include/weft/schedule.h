@@ -21,7 +21,7 @@
  *  SEND_B read. Each of the four has a pool of its own on each stage, and `slot` is the number of the buffer in it. */
 #ifndef WEFT_SCHEDULE_H
 #define WEFT_SCHEDULE_H
-#include <weft/result.h>
+#include <weft/p2p.h>
 WEFT_BEGIN_DECLS
 
 typedef struct weft_schedule weft_schedule; /**< The actions of all stages. */
@@ -128,15 +128,6 @@ WEFT_API WEFT_NODISCARD weft_result weft_schedule_times(const weft_schedule *sch
                                                         size_t count, uint32_t *slots_out);
 
 /* ---- lower ---- */
-
-/** What a backend lets go on independently. Messages in one queue run strictly in the order in which a stage starts
- *  them; those of one batch run together. What can be proved for one of these holds for all before it. */
-typedef enum weft_queues {
-    WEFT_QUEUES_DIRECTION = 0, /**< One queue for each peer, channel and direction. */
-    WEFT_QUEUES_PEER = 1,      /**< One for each peer and channel. */
-    WEFT_QUEUES_CHANNEL = 2,   /**< One for each channel. */
-    WEFT_QUEUES_ONE = 3        /**< A single one. */
-} weft_queues;
 
 typedef enum weft_batching {
     WEFT_BATCHING_AUTO = 0,     /**< The first of the following that can be proved for the queues. */
