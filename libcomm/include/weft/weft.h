@@ -23,6 +23,10 @@
 #include <weft/machine.h>
 #include <weft/mesh.h>
 
+/* Params and where they lie. */
+#include <weft/layout.h>
+#include <weft/params.h>
+
 /* Pipelines. */
 #include <weft/schedule.h>
 
