@@ -23,7 +23,9 @@
 #include <weft/machine.h>
 #include <weft/mesh.h>
 
-/* Params and where they lie. */
+/* Gradients and params in flat memory; the optimizer. */
+#include <weft/adam.h>
+#include <weft/buckets.h>
 #include <weft/layout.h>
 #include <weft/params.h>
 
