@@ -19,29 +19,38 @@
 
 /* ------------------------------------------------------------------------------------------- verdicts */
 
-void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...)
+bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
 {
     weft_world *world = comm->world;
     pthread_mutex_lock(&comm->verdict_lock);
     bool first = atomic_load(&comm->verdict) == WEFT_OK;
     if (first) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(comm->verdict_text, sizeof comm->verdict_text, format, arguments);
-        va_end(arguments);
-        weft__log(WEFT_LOG_ERROR, "%s (%s)", comm->verdict_text, weft_result_string(result));
+        snprintf(comm->verdict_text, sizeof comm->verdict_text, "%s", text);
         atomic_store(&comm->verdict, (int32_t)result);
     }
     pthread_mutex_unlock(&comm->verdict_lock);
     if (!first)
-        return;
+        return false;
     pthread_mutex_lock(&world->error_lock);
     if (world->first_error == WEFT_OK) {
         world->first_error = result;
-        snprintf(world->first_error_text, sizeof world->first_error_text, "%s", comm->verdict_text);
+        snprintf(world->first_error_text, sizeof world->first_error_text, "%s", text);
     }
     pthread_mutex_unlock(&world->error_lock);
-    weft__progress_alarm(world);
+    return true;
+}
+
+void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...)
+{
+    char text[sizeof comm->verdict_text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!weft__comm_fail(comm, result, text))
+        return;
+    weft__log(WEFT_LOG_ERROR, "%s (%s)", text, weft_result_string(result));
+    weft__progress_alarm(comm->world);
 }
 
 void weft__comm_carry_out_verdict(weft_comm *comm)

@@ -41,6 +41,8 @@ struct weft_comm {
 
 /* The comm takes operations: WEFT_OK, or its verdict. */
 weft_result weft__comm_usable(weft_comm *comm);
+/* Keep the first verdict on the comm. False: there was one already. weft__progress_alarm() comes next. */
+bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);
 /* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
 void weft__comm_carry_out_verdict(weft_comm *comm);
 /* Free what is left of destroyed comms once no other rank looks at it; @p force: now. In the seat. */

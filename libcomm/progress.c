@@ -378,7 +378,7 @@ static void note_lost_rank(weft_world *world, int rank)
     epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_DEL, world->segments[rank]->fds.process, NULL);
     if (atomic_load(&world->segments[rank]->header->state) == WEFT__RANK_CLOSED)
         return; /* it closed its world before it ended */
-    weft__log(WEFT_LOG_WARN, "rank %d has ended without closing its world", rank);
+    weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
     atomic_store(&world->lost[rank], 1);
     atomic_store(&world->progress.verdicts, 1);
 }

@@ -275,6 +275,21 @@ void weft_world_close(weft_world *world)
     free(world);
 }
 
+weft_result weft_world_abort(weft_world *world, weft_result result, const char *why)
+{
+    if (!world || !why || result >= 0)
+        return weft__fail(WEFT_E_INVALID, "a world is aborted with a failure and a reason, not with %s",
+                          weft_result_string(result));
+    WEFT_TRY(weft__world_alive(world));
+    weft__log(WEFT_LOG_ERROR, "rank %d gives up: %s (%s)", world->rank, why, weft_result_string(result));
+    weft__progress_enter(world);
+    for (weft_comm *comm = world->comms; comm; comm = comm->next)
+        (void)weft__comm_fail(comm, result, why);
+    atomic_store(&world->progress.verdicts, 1);
+    weft__progress_leave(world);
+    return WEFT_OK;
+}
+
 void weft__world_populate(weft_world *world)
 {
     for (int r = 0; world->segments_owned && r < world->size; r++)

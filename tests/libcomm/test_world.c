@@ -300,3 +300,48 @@ TEST(one_call_runs_a_function_as_the_ranks_of_this_process)
     CHECK_RESULT(weft_world_run(NULL, run_body, &sum), WEFT_E_RANGE);
     CHECK_INT(sum, 903);
 }
+
+/* Ranks 0 and 2 wait on comms of their own with rank 1, which takes part in neither. */
+static void one_gives_up(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world), pairs[2][2] = {{0, 1}, {1, 2}};
+    weft_comm *comms[2] = {NULL, NULL}, *late;
+    for (int i = 0; i < 2; i++)
+        if (rank == pairs[i][0] || rank == pairs[i][1])
+            CHECK_OK(weft_comm_create(world, i ? "second" : "first", pairs[i], 2, NULL, &comms[i]));
+    if (rank == 1)
+        CHECK_OK(weft_world_abort(world, WEFT_E_NO_MEMORY, "rank 1 has no room for its plans"));
+    for (int i = 0; i < 2; i++)
+        if (comms[i]) {
+            CHECK_RESULT(weft_barrier_run(comms[i], WEFT_STREAM_HOST), WEFT_E_NO_MEMORY);
+            CHECK_HAS(weft_last_error(), "rank 1 has no room for its plans");
+            weft_comm_destroy(comms[i]);
+        }
+    CHECK_RESULT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_NO_MEMORY);
+    late = all_ranks(world, "late", NULL); /* the world itself goes on */
+    CHECK_OK(weft_barrier_run(late, WEFT_STREAM_HOST));
+    weft_comm_destroy(late);
+    CHECK_RESULT(weft_world_abort(world, WEFT_OK, "nothing"), WEFT_E_INVALID);
+}
+
+TEST(who_gives_up_ends_all_that_wait_and_says_why)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_both_ways(3, one_gives_up, NULL);
+}
+
+static void alone_gives_up(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "alone", NULL);
+    CHECK_OK(weft_world_abort(world, WEFT_E_TIMEOUT, "too late"));
+    CHECK_RESULT(weft_barrier_run(comm, WEFT_STREAM_HOST), WEFT_E_TIMEOUT);
+    weft_comm_destroy(comm);
+}
+
+TEST(a_world_of_one_can_give_up)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_threads(1, NULL, alone_gives_up, NULL);
+}

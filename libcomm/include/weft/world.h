@@ -52,6 +52,14 @@ WEFT_API int weft_world_local_rank(const weft_world *world);
  *  Threads: any.  Blocks: peers on a device stream, else never.  Errors: any late error of an operation. */
 WEFT_API WEFT_NODISCARD weft_result weft_world_check(weft_world *world, weft_stream stream);
 
+/** Give up: fail every comm of this world on this rank, and tell the others why. Whoever waits for this rank ends with
+ *  @p result too and knows the cause, so that one call in each rank that fails ends all of them. Comms that have failed
+ *  keep their verdict; operations in flight end, and must still be finished.
+ *  @param result  a failure: what made this rank give up.   @param why  copied, cut at 255 bytes; one line that names
+ *  the thing.
+ *  Threads: any.  Blocks: local.  Errors: E_INVALID. */
+WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, const char *why);
+
 /** Close the world; NULL is fine. Every comm must have been destroyed and every buffer given back before; what is
  *  left is reported and given back. Peers are not waited for.
  *  Threads: owner.  Blocks: local. */
