@@ -24,6 +24,7 @@
 #include <weft/mesh.h>
 
 /* Pipelines. */
+#include <weft/pipeline.h>
 #include <weft/schedule.h>
 
 #endif
