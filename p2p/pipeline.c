@@ -8,6 +8,7 @@
 #include <weft/trace.h>
 
 #include "base/error.h"
+#include "comm.h"
 
 /* A callback did not return WEFT_OK: say which, and what weft had to say meanwhile, if anything. */
 static weft_result callback_failed(const weft_pipeline *p, const char *what, weft_result result)
@@ -126,6 +127,8 @@ weft_result weft_pipeline_run(weft_pipeline *pipeline)
 {
     if (!pipeline)
         return weft__fail(WEFT_E_INVALID, "there is no pipeline to run");
+    if (pipeline->comm)
+        WEFT_TRY(weft__comm_usable(pipeline->comm)); /* before anything is computed for it */
     snprintf(pipeline->said, sizeof pipeline->said, "%s", weft_last_error());
     weft_result result = run_window(pipeline);
     return result == WEFT_OK ? WEFT_OK : give_up(pipeline, result);
