@@ -23,6 +23,12 @@
 #include <weft/machine.h>
 #include <weft/mesh.h>
 
+/* Gradients and params in flat memory; the optimizer. */
+#include <weft/adam.h>
+#include <weft/buckets.h>
+#include <weft/layout.h>
+#include <weft/params.h>
+
 /* Pipelines. */
 #include <weft/pipeline.h>
 #include <weft/schedule.h>

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The set: checks what it is given, makes its parts in order, and gives them back. */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "params.h"
+#include "set.h"
+#include "sized.h"
+
+#define ALL_FLAGS                                                                                                \
+    (WEFT__LAYOUT_FLAGS | WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP | WEFT_BUCKETS_UNUSED_ZERO | \
+     WEFT_BUCKETS_CHECK_FINITE | WEFT_BUCKETS_GUARD_UNACQUIRED)
+
+static weft_result check_config(const weft_buckets_config *config)
+{
+    if (config->flags & ~(uint32_t)ALL_FLAGS || config->reserved)
+        return weft__fail(WEFT_E_INVALID, "set '%s': unknown flags 0x%x", config->name, config->flags);
+    if (config->reduction != WEFT_SUM && config->reduction != WEFT_AVERAGE)
+        return weft__fail(WEFT_E_INVALID, "set '%s': gradients are summed or averaged, not reduced by %s", config->name,
+                          weft_reduction_string(config->reduction));
+    return WEFT_OK;
+}
+
+static weft_result check_comms(const weft_buckets_config *config, const weft_buckets_comms *comms)
+{
+    if (!comms->shard)
+        return weft__fail(WEFT_E_INVALID, "set '%s': no comm of shard ranks", config->name);
+    if (comms->expert_replica && !comms->expert_shard)
+        return weft__fail(WEFT_E_INVALID, "set '%s': expert_replica without expert_shard", config->name);
+    if (comms->sum_count && !comms->sums)
+        return weft__fail(WEFT_E_INVALID, "set '%s': %zu sums, but no list", config->name, comms->sum_count);
+    const weft_comm *const all[] = {comms->replica, comms->expert_shard, comms->expert_replica, comms->norm};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] && weft_comm_world(all[i]) != weft_comm_world(comms->shard))
+            return weft__fail(WEFT_E_INVALID, "set '%s': comm '%s' is of another world", config->name,
+                              weft_comm_name(all[i]));
+    return WEFT_OK;
+}
+
+static weft_buckets *begin(weft_params *params, const weft_buckets_config *config, const weft_buckets_comms *comms)
+{
+    weft_buckets *set = weft__alloc(sizeof *set);
+    char *name = weft__copy_text(config->name);
+    if (!set || !name) {
+        free(set);
+        free(name);
+        return NULL;
+    }
+    set->name = name;
+    set->params = params;
+    weft__params_hold(params);
+    set->world = weft_comm_world(comms->shard);
+    set->rank = weft_world_rank(set->world);
+    set->vector = weft__vector_host();
+    set->flags = config->flags;
+    set->reduction = config->reduction;
+    weft__plan_lanes(set, comms);
+    return set;
+}
+
+/* What this rank can do alone. */
+static weft_result build(weft_buckets *set, const weft_buckets_config *config, const weft_buckets_comms *comms)
+{
+    WEFT_TRY(weft__sums_take(set, comms));
+    WEFT_TRY(weft__plan_make(set, config));
+    WEFT_TRY(weft__memory_make(set, config));
+    if (set->flags & WEFT_BUCKETS_GUARD_UNACQUIRED)
+        WEFT_TRY(weft__guard_make(set));
+    return weft__owned_make(set);
+}
+
+static weft_result connect(weft_buckets *set)
+{
+    WEFT_TRY(weft__comms_make(set));
+    WEFT_TRY(weft__reduce_make(set));
+    weft__gather_make(set);
+    return WEFT_OK;
+}
+
+/* Every rank learns how the others fared: @p mine if it is an error, else the worst. */
+static weft_result agree(const weft_buckets *set, const char *step, weft_result mine)
+{
+    int64_t worst = (int64_t)mine * ((int64_t)1 << 32) + set->rank;
+    WEFT_TRY(weft_all_reduce_run(set->norm, &worst, &worst, 1, WEFT_INT64, WEFT_MIN, WEFT_STREAM_HOST));
+    if (mine != WEFT_OK || worst >= 0)
+        return mine;
+    int rank = (int)(worst & 0xffffffff);
+    weft_result theirs = (weft_result)((worst - rank) / ((int64_t)1 << 32));
+    return weft__fail(theirs, "rank %d, set '%s': rank %d could not %s: see its message", set->rank, set->name, rank,
+                      step);
+}
+
+weft_result weft_buckets_create(weft_params *params, const weft_buckets_comms *comms, const weft_buckets_config *config,
+                                weft_buckets **set_out)
+{
+    if (!params || !comms || !set_out)
+        return weft__fail(WEFT_E_INVALID, "buckets: no params, comms or place for the set");
+    *set_out = NULL;
+    weft_buckets_config c = WEFT_BUCKETS_CONFIG_INIT;
+    weft_buckets_comms m = WEFT_BUCKETS_COMMS_INIT;
+    WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_buckets_config"));
+    WEFT_TRY(weft__take_sized(&m, sizeof m, comms, "weft_buckets_comms"));
+    if (!c.name)
+        c.name = "buckets";
+    WEFT_TRY(check_config(&c));
+    WEFT_TRY(check_comms(&c, &m));
+    weft_buckets *set = begin(params, &c, &m);
+    if (!set)
+        return WEFT_E_NO_MEMORY;
+    weft_result result = agree(set, "make its part", build(set, &c, &m));
+    if (result == WEFT_OK)
+        result = agree(set, "agree with its peers", weft__compare(set, &c));
+    if (result == WEFT_OK)
+        result = agree(set, "connect", connect(set));
+    if (result != WEFT_OK) {
+        weft_buckets_destroy(set);
+        return result;
+    }
+    *set_out = set;
+    return WEFT_OK;
+}
+
+static void abort_comm(weft__op *op)
+{
+    (void)weft_comm_abort(op->comm);
+}
+
+static void finish_anyhow(weft__op *op)
+{
+    (void)weft__op_finish(op, WEFT_STREAM_HOST);
+}
+
+/* Call @p visit for every operation in flight. Returns how many there were. */
+static uint32_t each_in_flight(weft_buckets *set, void (*visit)(weft__op *op))
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->bucket_count; i++) {
+        weft__bucket *bucket = &set->buckets[i];
+        for (uint32_t k = 0; k <= bucket->reduce_count; k++) {
+            weft__op *op = k < bucket->reduce_count ? &bucket->reduce[k] : &bucket->gather;
+            if (op->work.value) {
+                visit(op);
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
+/* Nothing may be in flight when comms are destroyed. Works of an aborted comm end at once. */
+static void stop(weft_buckets *set)
+{
+    uint32_t in_flight = each_in_flight(set, abort_comm);
+    if (!in_flight)
+        return;
+    weft__log(WEFT_LOG_WARN, "set '%s': destroyed with %u operations in flight", set->name, in_flight);
+    each_in_flight(set, finish_anyhow);
+}
+
+void weft_buckets_destroy(weft_buckets *set)
+{
+    if (!set)
+        return;
+    stop(set);
+    weft__comms_release(set);
+    weft__guard_release(set);
+    weft__memory_release(set);
+    weft__sums_release(set);
+    free(set->ops);
+    free(set->owned);
+    free(set->marks);
+    free(set->buckets);
+    free(set->norm_room);
+    weft_layout_destroy(set->layout);
+    weft__params_release(set->params);
+    free(set->name);
+    free(set);
+}
+
+static const weft_layout_place *place_of(const weft_buckets *set, uint32_t param)
+{
+    const weft_layout_place *place = set ? weft_layout_param_at(set->layout, param) : NULL;
+    return place && place->bucket != WEFT_LAYOUT_NONE ? place : NULL;
+}
+
+void *weft_buckets_param(const weft_buckets *set, uint32_t param)
+{
+    const weft_layout_place *place = place_of(set, param);
+    if (!place)
+        return NULL;
+    const weft__bucket *bucket = &set->buckets[place->bucket];
+    return bucket->view + weft__dtype_offset(place->start - bucket->place->start, bucket->dtype);
+}
+
+void *weft_buckets_grad(const weft_buckets *set, uint32_t param)
+{
+    const weft_layout_place *place = place_of(set, param);
+    if (!place)
+        return NULL;
+    const weft__bucket *bucket = &set->buckets[place->bucket];
+    return bucket->grads + weft__dtype_offset(place->start - bucket->place->start, bucket->grad_dtype);
+}
+
+const weft_layout *weft_buckets_layout(const weft_buckets *set)
+{
+    return set ? set->layout : NULL;
+}
+
+const weft_owned *weft_buckets_owned(const weft_buckets *set, size_t *count_out)
+{
+    if (count_out)
+        *count_out = set ? set->owned_count : 0;
+    return set ? set->owned : NULL;
+}
+
+weft_result weft_buckets_usage_get(const weft_buckets *set, weft_buckets_usage *usage_out)
+{
+    if (!set || !usage_out)
+        return weft__fail(WEFT_E_INVALID, "buckets: no set or no place for its usage");
+    return weft__give_sized(usage_out, &set->usage, sizeof set->usage, "weft_buckets_usage");
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  Adam: AdamW on the parts of params that each rank owns. Master values and moments are fp32 and exist only
+ *         there: 12 bytes a param over the shard ranks, 8 if the param is fp32 and its own master.
+ *
+ *  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  and with the bias of both corrected,
+ *  w = w - lr (m / (sqrt(v) + epsilon) + weight_decay w). */
+#ifndef WEFT_ADAM_H
+#define WEFT_ADAM_H
+#include <weft/buckets.h>
+WEFT_BEGIN_DECLS
+
+typedef struct weft_adam weft_adam; /**< The state of one optimizer over one or more sets. */
+
+typedef struct weft_adam_config {
+    size_t size;        /**< Set by WEFT_ADAM_CONFIG_INIT. */
+    float beta1, beta2; /**< 0 = 0.9 and 0.999. */
+    float epsilon;      /**< 0 = 1e-8. */
+    uint32_t reserved;  /**< 0. */
+} weft_adam_config;
+#define WEFT_ADAM_CONFIG_INIT WEFT_SIZED_INIT(weft_adam_config)
+
+/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say.
+ *  @param sets  the array is copied; the sets are borrowed and outlive the optimizer.   @param config  copied; NULL =
+ *  defaults.   @param adam_out  given, release with weft_adam_destroy().
+ *  Threads: owner of the sets.  Blocks: never.  Errors: E_INVALID, E_TWICE (the set has an optimizer), E_NO_MEMORY. */
+WEFT_API WEFT_NODISCARD weft_result weft_adam_create(weft_buckets *const *sets, uint32_t count,
+                                                     const weft_adam_config *config, weft_adam **adam_out);
+/** Give the state back; NULL is fine. Threads: owner. Blocks: never. */
+WEFT_API void weft_adam_destroy(weft_adam *adam);
+/** Forget steps and moments. The next step takes master values from the params, as the first one does: call it after
+ *  other values have been loaded. Threads: owner. Blocks: never. */
+WEFT_API void weft_adam_reset(weft_adam *adam);
+
+/** How to step. */
+typedef struct weft_step {
+    size_t size;        /**< Set by WEFT_STEP_INIT. */
+    float lr;           /**< Learning rate, before the lr_scale of each param. */
+    float weight_decay; /**< But for params with WEFT_PARAM_NO_DECAY. */
+    float clip_norm;    /**< Scale gradients by clip_norm / (norm + 1e-6) if that is below 1; 0 = do not. */
+    float reserved;     /**< 0. */
+    double divisor;     /**< Gradients are divided by it first, before the norm; 0 = not. Equal on all ranks. */
+} weft_step;
+#define WEFT_STEP_INIT WEFT_SIZED_INIT(weft_step)
+
+/** What a step did. */
+typedef struct weft_step_report {
+    size_t size;        /**< Set by WEFT_STEP_REPORT_INIT. */
+    uint64_t step;      /**< Steps made so far, this one included unless it was skipped. */
+    float norm;         /**< Of all gradients before clipping: the same float on every rank. */
+    float clip;         /**< What gradients were multiplied by. */
+    int skipped;        /**< Not 0: the norm is not finite, so nothing was changed. */
+    int nonfinite_rank; /**< With WEFT_BUCKETS_CHECK_FINITE: lowest world rank that made what is not finite; else -1. */
+} weft_step_report;
+#define WEFT_STEP_REPORT_INIT WEFT_SIZED_INIT(weft_step_report)
+
+/** End the window: finish the reductions, take the norm, clip, and bucket by bucket in order of use update what this
+ *  rank owns and start to gather it. It returns while params are gathered: acquire them.
+ *  @param how  copied.   @param report_out  may be NULL.
+ *  Threads: owner of the sets.  Blocks: peers.  Hot.  Collective.
+ *  Errors: E_INVALID, those of weft_buckets_reduce(), weft_buckets_norm() and weft_buckets_gather(). */
+WEFT_API WEFT_NODISCARD weft_result weft_adam_step(weft_adam *adam, const weft_step *how, weft_step_report *report_out);
+
+WEFT_END_DECLS
+#endif

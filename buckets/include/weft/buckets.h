@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file  Buckets: the gradients and values of a model in flat memory, reduced and gathered while the trainer computes.
+ *
+ *  A bucket is a run of params side by side in memory. When the gradient of its last param is final, one operation adds
+ *  the bucket up over the ranks, and each rank is left with the sum of the part that it owns. There the optimizer
+ *  works; then one operation gives the new values to every rank. The trainer says three things: a microbatch begins, a
+ *  gradient is final, these params are needed now.
+ *
+ *      weft_params_add(params, &embedding, &index); ...                     in order of use
+ *      weft_buckets_create(params, &comms, NULL, &set);
+ *      weft_adam_create(&set, 1, NULL, &adam);
+ *      fill weft_buckets_param(set, index) for every param, alike on every rank
+ *
+ *      for (step ...) {
+ *          for (m = 0; m < microbatches; m++) {
+ *              for (layers, first to last) {
+ *                  weft_buckets_acquire(set, layer->first, layer->count, stream);
+ *                  forward(layer);                        reads weft_buckets_param(set, i)
+ *              }
+ *              weft_buckets_begin(set, m == microbatches - 1);
+ *              for (layers, last to first) {
+ *                  backward(layer);                       adds to weft_buckets_grad(set, i)
+ *                  weft_buckets_mark_ready(set, i, stream);          for each param i of the layer
+ *              }
+ *          }
+ *          weft_adam_step(adam, &how, &report);           <weft/adam.h>
+ *      }
+ *      weft_buckets_acquire(set, 0, weft_params_count(params), stream);      before saving, say
+ *
+ *  The microbatches between two steps are a window. The first begin of a window clears the gradients; reductions start
+ *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer with an optimizer of
+ *  its own puts three calls in place of weft_adam_step():
+ *
+ *      weft_buckets_reduce(&set, 1, 0);
+ *      weft_buckets_norm(&set, 1, &norm);
+ *      update what weft_buckets_owned() lists; weft_buckets_gather(set, b, stream) as soon as bucket b is done
+ *
+ *  Every call that does not fit the state of a bucket is refused with a message that names rank, bucket and param, and
+ *  changes nothing. Elements that belong to no param are always zero. */
+#ifndef WEFT_BUCKETS_H
+#define WEFT_BUCKETS_H
+#include <weft/comm.h>
+#include <weft/layout.h>
+#include <weft/params.h>
+#include <weft/stream.h>
+WEFT_BEGIN_DECLS
+
+typedef struct weft_buckets weft_buckets; /**< The buckets of one list of params: a set. */
+
+enum {
+    WEFT_BUCKETS_UNSHARDED = WEFT_LAYOUT_UNSHARDED,         /**< Every rank owns, and updates, everything. */
+    WEFT_BUCKETS_PAD_FOR_BUSBW = WEFT_LAYOUT_PAD_FOR_BUSBW, /**< Bucket ends are multiples of 65536 elements. */
+    WEFT_BUCKETS_REDUCE_AT_STEP = 4,   /**< Start reductions in the step, not as soon as a bucket is full. */
+    WEFT_BUCKETS_GATHER_IN_STEP = 8,   /**< weft_adam_step() returns when all params are gathered. */
+    WEFT_BUCKETS_UNUSED_ZERO = 16,     /**< A param without a mark counts as final; without this flag it is an error. */
+    WEFT_BUCKETS_CHECK_FINITE = 32,    /**< Before its reduction each bucket is searched for NaN and infinity; rank,
+                                            bucket, param and element of the first are logged. */
+    WEFT_BUCKETS_GUARD_UNACQUIRED = 64 /**< For debugging on the host: reading a param that was not acquired is a
+                                            SIGSEGV. Costs a second copy of the params; not with arenas for them. */
+};
+
+/** A param that is summed over further ranks once its bucket is reduced: a tensor parallel replica whose ranks saw
+ *  different tokens, or a tied weight. Only the owned part is sent. */
+typedef struct weft_buckets_sum {
+    uint32_t param;   /**< All ranks of the comm must own the same part of it: see WEFT_PARAM_TIED. */
+    weft_comm *comm;  /**< Borrowed, outlives the set: the ranks over which it is summed. */
+    const char *name; /**< Copied; NULL = the set's name. Give one if the sets of these ranks have different names. */
+} weft_buckets_sum;
+
+/** Who shares what. weft makes comms of its own over the same ranks; these are borrowed and outlive the set. */
+typedef struct weft_buckets_comms {
+    size_t size;                  /**< Set by WEFT_BUCKETS_COMMS_INIT. */
+    weft_comm *shard;             /**< Hold the same params and divide the owning of them: data parallel ranks. */
+    weft_comm *replica;           /**< Own the same parts in other shard comms; NULL = none. */
+    weft_comm *expert_shard;      /**< shard for expert params; NULL = as the others, with their replica. */
+    weft_comm *expert_replica;    /**< replica for expert params. */
+    weft_comm *norm;              /**< All ranks whose gradients make one norm; NULL = shard. */
+    const weft_buckets_sum *sums; /**< Copied. */
+    size_t sum_count;
+} weft_buckets_comms;
+#define WEFT_BUCKETS_COMMS_INIT WEFT_SIZED_INIT(weft_buckets_comms)
+
+/** Memory of the trainer's for one buffer of the layout; what is NULL weft allocates. Any memory is right; that of
+ *  weft_memory_alloc() is fast. Values of params may stand there already; gradients and padding are cleared. */
+typedef struct weft_buckets_arena {
+    void *params, *grads; /**< Borrowed, outlive the set. */
+    size_t param_bytes, grad_bytes;
+} weft_buckets_arena;
+
+typedef struct weft_buckets_config {
+    size_t size;               /**< Set by WEFT_BUCKETS_CONFIG_INIT. */
+    const char *name;          /**< Copied; one name a set, the same on all ranks that share it. NULL = "buckets". */
+    size_t bucket_elements;    /**< As in weft_layout_config, ... */
+    uint32_t param_alignment;  /**< ... and this, ... */
+    uint32_t bucket_alignment; /**< ... and this. */
+    uint32_t flags;            /**< WEFT_BUCKETS_*. */
+    weft_reduction reduction;  /**< WEFT_SUM, or WEFT_AVERAGE: over shard and replica ranks, for expert params too. */
+    const weft_buckets_arena *arenas; /**< Copied: one for each buffer of the layout; NULL = all memory is weft's. */
+    uint32_t arena_count;
+    uint32_t reserved; /**< 0. */
+} weft_buckets_config;
+#define WEFT_BUCKETS_CONFIG_INIT WEFT_SIZED_INIT(weft_buckets_config)
+
+/** Lay @p params out, make or take their memory, compare params and layout over the given comms, and make comms over
+ *  the same ranks. If one rank of the norm comm fails, all do.
+ *  @param params  borrowed, outlives the set, and cannot change while the set lives.   @param comms  copied.
+ *  @param config  copied; NULL = defaults.   @param set_out  given, release with weft_buckets_destroy().
+ *  Threads: setup.  Blocks: peers.  Collective over all comms.
+ *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED (a dtype other than fp32, bf16, fp16), E_NO_MEMORY, E_MISMATCH (ranks hold
+ *  different params: names the first), E_TIMEOUT, E_PEER_LOST. */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_create(weft_params *params, const weft_buckets_comms *comms,
+                                                        const weft_buckets_config *config, weft_buckets **set_out);
+/** Give the set back, and its memory; NULL is fine. What is still in flight is aborted, with a warning.
+ *  Threads: setup.  Blocks: local. */
+WEFT_API void weft_buckets_destroy(weft_buckets *set);
+
+/** Where the values of param @p param are; NULL if it is frozen. Borrowed: as long as the set. Read them only when they
+ *  are acquired, write them only before the first step or where this rank owns them. Threads: any. Blocks: never. */
+WEFT_API void *weft_buckets_param(const weft_buckets *set, uint32_t param);
+/** Where the gradient of param @p param is; NULL if it is frozen. Borrowed: as long as the set. The trainer adds to it
+ *  between begin and mark; after the reduction only the owned part has a meaning. Threads: any. Blocks: never. */
+WEFT_API void *weft_buckets_grad(const weft_buckets *set, uint32_t param);
+/** The layout. Borrowed: as long as the set. Threads: any. Blocks: never. */
+WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
+
+/** Begin the backward pass of a microbatch; @p last: it is the last one of the window, and reductions start in it.
+ *  Threads: owner.  Blocks: never.  Hot.
+ *  Errors: E_INVALID, E_STATE (the window's last microbatch has begun already; a bucket of the window before was not
+ *  gathered; a param had some of its contributions only). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int last);
+/** Add @p count elements to the gradient of @p param, from its element @p start on, in fp32.
+ *  @param grad  fp32, bf16 or fp16; borrowed during the call.
+ *  Threads: owner.  Blocks: never.  Hot.
+ *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED (the gradient is not kept in fp32), and those of
+ *  weft_buckets_mark_ready(). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t start,
+                                                            const void *grad, weft_dtype dtype, size_t count);
+/** Say that one contribution to the gradient of @p param is complete in this microbatch; with the last one it is final.
+ *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out.
+ *  Threads: owner.  Blocks: never.  Hot.  Stream: the reduction is queued behind what @p stream holds now.
+ *  Errors: E_INVALID, E_RANGE, E_TWICE (final already, or reduced already), E_STATE (no microbatch has begun; the
+ *  param was not acquired), E_UNSUPPORTED (no such stream here), and what starting an operation may return. */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_mark_ready(weft_buckets *set, uint32_t param, weft_stream stream);
+/** Make what is queued next on @p stream run after params @p first ... first + count - 1 have their new values. Buckets
+ *  may be acquired in any order, and again.
+ *  Threads: owner.  Blocks: peers on the host stream, else never.  Hot.
+ *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED, and those of weft_work_finish(). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_acquire(weft_buckets *set, uint32_t first, uint32_t count,
+                                                         weft_stream stream);
+/** WEFT_OK if every param on this rank has its new value and may be read or saved.
+ *  Threads: owner.  Blocks: never.  Errors: E_INVALID, E_STATE (names the first param that is still gathered or
+ *  updated: acquire it first). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_check_whole(const weft_buckets *set);
+
+/** End the window of @p count sets: start the reductions that have not been started, finish all, and divide what this
+ *  rank owns by @p divisor (tokens, say; 0 = do not). weft_adam_step() does this itself.
+ *  Threads: owner.  Blocks: peers.  Hot.  Collective.
+ *  Errors: E_INVALID, E_STATE (no microbatch of the window was the last; a param was not marked: names it, its bucket
+ *  and how many were), and those of weft_work_finish(). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, double divisor);
+/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. Every element is
+ *  counted once. The same float on every rank, whatever the buckets. Not finite if any gradient is not: leave the
+ *  params as they are then, but gather them all the same.
+ *  Threads: owner.  Blocks: peers.  Hot.  Collective.
+ *  Errors: E_INVALID, E_STATE (not reduced), and those of weft_collective_run(). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_norm(weft_buckets *const *sets, uint32_t count, float *norm_out);
+/** Say that this rank has updated what it owns of bucket @p bucket: the values go to every rank. Outside of a window
+ *  also after loading: it makes all ranks hold what the owners hold.
+ *  Threads: owner.  Blocks: never.  Hot.  Collective, in one order.  Stream: queued behind what @p stream holds now.
+ *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED, E_STATE (the window is open, or a gather is under way), and what starting
+ *  an operation may return. */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_gather(weft_buckets *set, uint32_t bucket, weft_stream stream);
+
+/** The part of one param that this rank owns. */
+typedef struct weft_owned {
+    uint32_t param, bucket;
+    size_t start, count; /**< Elements of the param. */
+    size_t offset;       /**< Where it begins among everything this rank owns, with padding: an index for own state. */
+    void *data;          /**< Its values: weft_buckets_param() + start. */
+    void *grad;          /**< Its gradient. */
+} weft_owned;
+/** All that this rank owns, bucket by bucket. Borrowed: as long as the set. Threads: any. Blocks: never. */
+WEFT_API const weft_owned *weft_buckets_owned(const weft_buckets *set, size_t *count_out);
+
+/** What a set takes, and what it has done. */
+typedef struct weft_buckets_usage {
+    size_t size;                    /**< Set by WEFT_BUCKETS_USAGE_INIT. */
+    size_t elements;                /**< Of all buffers, with padding. */
+    size_t padding;                 /**< Of them, those of no param. */
+    size_t owned_elements;          /**< Of this rank's parts, with padding. */
+    size_t param_bytes, grad_bytes; /**< Of all buffers. */
+    size_t state_bytes;             /**< Of optimizers on this set: master values and moments. */
+    uint64_t windows;               /**< Reduced so far. */
+    uint64_t reductions, gathers;   /**< Buckets for which they have been started so far. */
+} weft_buckets_usage;
+#define WEFT_BUCKETS_USAGE_INIT WEFT_SIZED_INIT(weft_buckets_usage)
+/** Threads: owner.  Blocks: never.  Errors: E_INVALID. */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_usage_get(const weft_buckets *set, weft_buckets_usage *usage_out);
+
+WEFT_END_DECLS
+#endif

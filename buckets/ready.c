@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts marks: when the gradient of a param is final, and when a bucket is full. */
+#include "base/error.h"
+#include "set.h"
+
+static uint32_t marks_of(const weft_buckets *set, const weft__mark *mark)
+{
+    return mark->microbatch == set->microbatch ? mark->count : 0;
+}
+
+static weft_result check_param(const weft_buckets *set, uint32_t param)
+{
+    if (!set)
+        return weft__fail(WEFT_E_INVALID, "buckets: no set");
+    if (param >= weft_params_count(set->params))
+        return weft__fail(WEFT_E_RANGE, "rank %d, set '%s': no param %u, there are %u", set->rank, set->name, param,
+                          weft_params_count(set->params));
+    if (set->marks[param].bucket == WEFT_LAYOUT_NONE)
+        return weft__fail(WEFT_E_INVALID, "rank %d, set '%s', param '%s': it is frozen and has no gradient", set->rank,
+                          set->name, weft_params_get(set->params, param)->name);
+    return WEFT_OK;
+}
+
+/* May something be added to this gradient now? */
+static weft_result check_open(const weft_buckets *set, uint32_t param)
+{
+    const weft__mark *mark = &set->marks[param];
+    const weft__bucket *bucket = &set->buckets[mark->bucket];
+    WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_MARK, param));
+    if (marks_of(set, mark) == mark->contributions)
+        return weft__refuse(set, bucket, param, WEFT_E_TWICE,
+                            "its gradient is final already in this microbatch (marks a microbatch: %u)",
+                            mark->contributions);
+    return WEFT_OK;
+}
+
+/* A param of the microbatch that ends has some of its contributions, but not all: name it. */
+static weft_result refuse_incomplete(const weft_buckets *set)
+{
+    for (uint32_t i = 0; i < weft_params_count(set->params); i++) {
+        const weft__mark *mark = &set->marks[i];
+        uint32_t marks = mark->bucket == WEFT_LAYOUT_NONE ? 0 : marks_of(set, mark);
+        if (marks && marks < mark->contributions)
+            return weft__refuse(set, &set->buckets[mark->bucket], i, WEFT_E_STATE,
+                                "a microbatch begins, but in the one before it has %u of %u marks", marks,
+                                mark->contributions);
+    }
+    return weft__fail(WEFT_E_BUG, "set '%s': marks were miscounted", set->name);
+}
+
+static void open_window(weft_buckets *set)
+{
+    for (uint32_t i = 0; i < set->bucket_count; i++) {
+        weft__bucket *bucket = &set->buckets[i];
+        set->vector->fill(bucket->grads, bucket->elements, bucket->grad_dtype, 0);
+    }
+    set->next_launch = 0;
+    set->found_nonfinite = false;
+}
+
+weft_result weft_buckets_begin(weft_buckets *set, int last)
+{
+    if (!set)
+        return weft__fail(WEFT_E_INVALID, "buckets: no set");
+    if (set->window == WEFT__WINDOW_LAST)
+        return weft__fail(WEFT_E_STATE,
+                          "rank %d, set '%s': a microbatch begins, but the last one of the window has: step", set->rank,
+                          set->name);
+    if (set->incomplete)
+        return refuse_incomplete(set);
+    for (uint32_t i = 0; i < set->bucket_count; i++)
+        WEFT_TRY(weft__phase_check(set, &set->buckets[i], WEFT__CALL_BEGIN, WEFT_LAYOUT_NONE));
+    if (set->window == WEFT__WINDOW_CLOSED)
+        open_window(set);
+    for (uint32_t i = 0; i < set->bucket_count; i++) {
+        WEFT_TRY(weft__phase_move(set, &set->buckets[i], WEFT__CALL_BEGIN));
+        set->buckets[i].pending = set->buckets[i].place->param_count;
+    }
+    set->window = last ? WEFT__WINDOW_LAST : WEFT__WINDOW_OPEN;
+    set->microbatch++;
+    return WEFT_OK;
+}
+
+weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t start, const void *grad, weft_dtype dtype,
+                                    size_t count)
+{
+    WEFT_TRY(check_param(set, param));
+    WEFT_TRY(check_open(set, param));
+    const weft__bucket *bucket = &set->buckets[set->marks[param].bucket];
+    size_t elements = weft_params_elements(set->params, param);
+    if (start > elements || count > elements - start)
+        return weft__refuse(set, bucket, param, WEFT_E_RANGE, "elements %zu to %zu of %zu", start, start + count,
+                            elements);
+    if (dtype != WEFT_FP32 && dtype != WEFT_BF16 && dtype != WEFT_FP16)
+        return weft__refuse(set, bucket, param, WEFT_E_INVALID, "a gradient of dtype %s", weft_dtype_string(dtype));
+    if (bucket->grad_dtype != WEFT_FP32)
+        return weft__refuse(set, bucket, param, WEFT_E_UNSUPPORTED, "its gradient is kept in %s: add to it yourself",
+                            weft_dtype_string(bucket->grad_dtype));
+    if (!grad && count)
+        return weft__refuse(set, bucket, param, WEFT_E_INVALID, "no gradient to add");
+    set->vector->accumulate((float *)weft_buckets_grad(set, param) + start, grad, dtype, count);
+    return WEFT_OK;
+}
+
+static weft_result complete(weft_buckets *set, weft__bucket *bucket, weft_stream stream)
+{
+    WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_COMPLETE));
+    bucket->stream = stream;
+    return WEFT_OK;
+}
+
+weft_result weft_buckets_mark_ready(weft_buckets *set, uint32_t param, weft_stream stream)
+{
+    WEFT_TRY(check_param(set, param));
+    WEFT_TRY(check_open(set, param));
+    WEFT_TRY(weft__host_stream(set, stream));
+    weft__mark *mark = &set->marks[param];
+    weft__bucket *bucket = &set->buckets[mark->bucket];
+    bool first = mark->microbatch != set->microbatch;
+    mark->microbatch = set->microbatch;
+    mark->count = first ? 1 : mark->count + 1;
+    bool final = mark->count == mark->contributions;
+    set->incomplete += first && !final;
+    set->incomplete -= !first && final;
+    if (!final || set->window != WEFT__WINDOW_LAST || --bucket->pending)
+        return WEFT_OK;
+    WEFT_TRY(complete(set, bucket, stream));
+    return set->flags & WEFT_BUCKETS_REDUCE_AT_STEP ? WEFT_OK : weft__launch_due(set);
+}
+
+/* Name the first param of a bucket that is not final. */
+static weft_result refuse_unused(const weft_buckets *set, const weft__bucket *bucket)
+{
+    uint32_t of = bucket->place->param_count;
+    for (uint32_t i = 0; i < of; i++) {
+        uint32_t param = bucket->place->params[i];
+        const weft__mark *mark = &set->marks[param];
+        if (marks_of(set, mark) < mark->contributions)
+            return weft__refuse(set, bucket, param, WEFT_E_STATE,
+                                "not marked ready in the last microbatch (%u of %u marks); %u of %u params are",
+                                marks_of(set, mark), mark->contributions, of - bucket->pending, of);
+    }
+    return weft__refuse(set, bucket, WEFT_LAYOUT_NONE, WEFT_E_BUG, "marks were miscounted");
+}
+
+weft_result weft__ready_check(const weft_buckets *set)
+{
+    for (uint32_t i = 0; i < set->bucket_count; i++) {
+        const weft__bucket *bucket = &set->buckets[i];
+        if (bucket->pending == 0)
+            continue;
+        if (!(set->flags & WEFT_BUCKETS_UNUSED_ZERO))
+            return refuse_unused(set, bucket);
+        WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_COMPLETE, WEFT_LAYOUT_NONE));
+    }
+    return WEFT_OK;
+}
+
+weft_result weft__ready_all(weft_buckets *set)
+{
+    for (uint32_t i = 0; i < set->bucket_count; i++) {
+        weft__bucket *bucket = &set->buckets[i];
+        if (bucket->pending == 0)
+            continue;
+        WEFT_TRY(complete(set, bucket, WEFT_STREAM_HOST));
+        bucket->pending = 0;
+    }
+    set->incomplete = 0;
+    return weft__launch_due(set);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step: reductions, norm, and bucket by bucket the optimizer with the gather right behind it. */
+#include <math.h>
+
+#include "adam.h"
+#include "base/error.h"
+#include "sized.h"
+
+#define CLIP_EPSILON 1e-6
+
+static weft_result take_how(const weft_adam *adam, const weft_step *how, weft_step *own)
+{
+    if (!adam || !how)
+        return weft__fail(WEFT_E_INVALID, "step: no optimizer, or not said how");
+    *own = (weft_step)WEFT_STEP_INIT;
+    WEFT_TRY(weft__take_sized(own, sizeof *own, how, "weft_step"));
+    const float rates[] = {own->lr, own->weight_decay, own->clip_norm};
+    static const char *const names[] = {"lr", "weight_decay", "clip_norm"};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (!isfinite(rates[i]) || rates[i] < 0)
+            return weft__fail(WEFT_E_INVALID, "step: %s is %g", names[i], (double)rates[i]);
+    if (own->reserved != 0)
+        return weft__fail(WEFT_E_INVALID, "step: an unknown field is set");
+    return WEFT_OK;
+}
+
+static float clip_of(const weft_step *how, float norm)
+{
+    double clip = how->clip_norm > 0 ? (double)how->clip_norm / ((double)norm + CLIP_EPSILON) : 1;
+    return clip < 1 ? (float)clip : 1;
+}
+
+/* In order of use, so that what the next forward pass needs first is gathered first. */
+static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates)
+{
+    weft_buckets *set = adam->sets[index];
+    for (uint32_t i = set->bucket_count; i-- > 0;) {
+        weft__bucket *bucket = weft__launched(set, i);
+        WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_STEP));
+        weft__adam_update(adam, index, (uint32_t)(bucket - set->buckets), rates);
+        WEFT_TRY(weft__gather_start(set, bucket, WEFT_STREAM_HOST));
+    }
+    return WEFT_OK;
+}
+
+static weft_result update_all(weft_adam *adam, const weft_step *how, float clip)
+{
+    weft__adamw rates = weft__adam_rates(adam, how, clip, adam->steps + 1);
+    for (uint32_t i = 0; i < adam->set_count; i++)
+        WEFT_TRY(update_set(adam, i, &rates));
+    adam->steps++;
+    for (uint32_t i = 0; i < adam->set_count; i++)
+        if (adam->sets[i]->flags & WEFT_BUCKETS_GATHER_IN_STEP)
+            WEFT_TRY(
+                weft_buckets_acquire(adam->sets[i], 0, weft_params_count(adam->sets[i]->params), WEFT_STREAM_HOST));
+    return WEFT_OK;
+}
+
+static weft_result skip_all(weft_adam *adam)
+{
+    for (uint32_t i = 0; i < adam->set_count; i++)
+        for (uint32_t b = 0; b < adam->sets[i]->bucket_count; b++)
+            WEFT_TRY(weft__phase_move(adam->sets[i], &adam->sets[i]->buckets[b], WEFT__CALL_SKIP));
+    return WEFT_OK;
+}
+
+weft_result weft_adam_step(weft_adam *adam, const weft_step *how, weft_step_report *report_out)
+{
+    weft_step own;
+    weft_step_report report = WEFT_STEP_REPORT_INIT;
+    WEFT_TRY(take_how(adam, how, &own));
+    if (report_out)
+        WEFT_TRY(weft__check_sized(report_out, "weft_step_report"));
+    WEFT_TRY(weft_buckets_reduce(adam->sets, adam->set_count, own.divisor));
+    WEFT_TRY(weft__norm_exchange(adam->sets, adam->set_count, &report.norm, &report.nonfinite_rank));
+    report.clip = clip_of(&own, report.norm);
+    report.skipped = !isfinite(report.norm);
+    if (report.skipped)
+        WEFT_TRY(skip_all(adam));
+    else
+        WEFT_TRY(update_all(adam, &own, report.clip));
+    report.step = adam->steps;
+    return report_out ? weft__give_sized(report_out, &report, sizeof report, "weft_step_report") : WEFT_OK;
+}

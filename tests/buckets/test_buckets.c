@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "sets.h"
+
+/* Create a set over all ranks that is refused. */
+static weft_result try_set(rank_state *r, const weft_buckets_config *config)
+{
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = r->all;
+    weft_buckets *set = (weft_buckets *)r;
+    weft_result result = weft_buckets_create(r->params, &comms, config, &set);
+    CHECK(result == WEFT_OK || set == NULL);
+    if (result == WEFT_OK)
+        weft_buckets_destroy(set);
+    return result;
+}
+
+static void add_dtype(weft_params *params, const char *name, size_t elements, weft_dtype dtype)
+{
+    weft_param param = WEFT_PARAM_INIT;
+    param.name = name, param.dims = 1, param.shape[0] = elements, param.dtype = dtype;
+    CHECK_OK(weft_params_add(params, &param, NULL));
+}
+
+static void aligned(rank_state *r)
+{
+    static const size_t sizes[] = {1, 7, 4097};
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        add_dtype(r->params, name, sizes[i], WEFT_BF16);
+    }
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.bucket_elements = 8;
+    make_set(r, &config);
+    for (uint32_t p = 0; p < 3; p++) {
+        CHECK_INT((uintptr_t)weft_buckets_param(r->set, p) % 128, 0);
+        CHECK_INT((uintptr_t)weft_buckets_grad(r->set, p) % 128, 0);
+    }
+    for (uint32_t b = 0; b < 2; b++) {
+        CHECK_INT((uintptr_t)r->set->buckets[b].params % 256, 0);
+        CHECK_INT((uintptr_t)r->set->buckets[b].grads % 256, 0);
+    }
+    weft_buckets_usage usage = WEFT_BUCKETS_USAGE_INIT;
+    CHECK_OK(weft_buckets_usage_get(r->set, &usage));
+    CHECK_INT(usage.elements, 4352);
+    CHECK_INT(usage.padding, 4352 - 4105);
+    CHECK_INT(usage.owned_elements, 1088);
+    CHECK_INT(usage.param_bytes, 8704);
+    CHECK_INT(usage.grad_bytes, 17408);
+    CHECK_INT(usage.state_bytes, 0);
+}
+
+TEST(params_and_buckets_lie_on_boundaries_and_are_counted)
+{
+    on_ranks(4, NULL, aligned);
+}
+
+static void owned_offsets(rank_state *r)
+{
+    weft_buckets_config config = packed(8);
+    make_set(r, &config);
+    /* Buckets [0,4100) and [4100,4108): rank r owns 1025 of p2, then elements 2r and 2r+1 of (p1, p0). */
+    size_t count, at = 0;
+    const weft_owned *owned = weft_buckets_owned(r->set, &count);
+    CHECK_INT(count, r->rank == 3 ? 3 : 2);
+    CHECK_INT(owned[0].param, 2);
+    CHECK_INT(owned[0].start, 1025 * r->rank);
+    CHECK_INT(owned[0].count, r->rank == 3 ? 1022 : 1025);
+    CHECK_INT(owned[1].param, 1);
+    CHECK_INT(owned[1].start, 2 * r->rank);
+    CHECK_INT(owned[1].offset, 1025);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(owned[i].offset >= at);
+        at = owned[i].offset + owned[i].count;
+        CHECK(owned[i].data == (float *)weft_buckets_param(r->set, owned[i].param) + owned[i].start);
+        CHECK(owned[i].grad == (float *)weft_buckets_grad(r->set, owned[i].param) + owned[i].start);
+    }
+    CHECK_INT(at, 1027);
+}
+
+TEST(owned_parts_are_listed_with_their_places)
+{
+    on_ranks(4, SIZES(1, 7, 4097), owned_offsets);
+}
+
+static void arenas(rank_state *r)
+{
+    add_dtype(r->params, "full", 100, WEFT_FP32);
+    add_dtype(r->params, "brain", 200, WEFT_BF16);
+    weft_buckets_arena arena[2] = {{.param_bytes = 128 * 4, .grad_bytes = 128 * 4}, {.param_bytes = 256 * 2}};
+    arena[0].params = aligned_alloc(256, 512), arena[0].grads = aligned_alloc(256, 512);
+    arena[1].params = aligned_alloc(256, 512);
+    float *values = arena[0].params, *grads = arena[0].grads;
+    for (int i = 0; i < 128; i++)
+        values[i] = grads[i] = 7; /* values are kept, the rest is cleared */
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.arenas = arena, config.arena_count = 1;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "1 arenas", "2 buffers");
+    config.arena_count = 2, arena[0].grad_bytes = 508;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "gradients of buffer 0", "508 bytes", "takes 512");
+    arena[0].grad_bytes = 512, arena[0].params = (char *)values + 2;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "params of buffer 0", "not aligned");
+    arena[0].params = values, config.flags = WEFT_BUCKETS_GUARD_UNACQUIRED;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "cannot be guarded");
+    config.flags = 0;
+    make_set(r, &config);
+    CHECK(weft_buckets_param(r->set, 0) == (void *)values && weft_buckets_grad(r->set, 0) == (void *)grads);
+    CHECK(weft_buckets_param(r->set, 1) == arena[1].params && weft_buckets_grad(r->set, 1) != NULL);
+    for (int i = 0; i < 128; i++)
+        CHECK(values[i] == (i < 100 ? 7 : 0) && grads[i] == 0);
+    microbatch(r, false, 0);
+    CHECK_OK(weft_buckets_begin(r->set, 1));
+    give(r->set, r->params, 1, 2);
+    give(r->set, r->params, 0, 2);
+    reduce(r);
+    check_owned(r->set, 4);
+    gather_all(r);
+    CHECK(values[99] == 7);
+    weft_buckets_destroy(r->set);
+    r->set = NULL;
+    free(values);
+    free(grads);
+    free(arena[1].params);
+}
+
+TEST(a_trainer_may_bring_its_own_memory)
+{
+    on_ranks(2, NULL, arenas);
+}
+
+static void held(rank_state *r)
+{
+    make_set(r, NULL);
+    CHECK_RESULT(weft_params_freeze(r->params, 0, 1), WEFT_E_STATE);
+    weft_buckets_destroy(r->set);
+    r->set = NULL;
+    CHECK_OK(weft_params_freeze(r->params, 0, 1));
+    make_set(r, NULL); /* nothing left to train: a set without buckets */
+    CHECK_OK(weft_buckets_begin(r->set, 1));
+    reduce(r);
+    float norm;
+    CHECK_OK(weft_buckets_norm(&r->set, 1, &norm));
+    CHECK(norm == 0);
+}
+
+TEST(params_cannot_be_frozen_while_a_set_uses_them)
+{
+    on_ranks(2, SIZES(3), held);
+}
+
+static void senseless(rank_state *r)
+{
+    add_param(r->params, "w", 4, 0);
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.name = "model", config.flags = 1 << 20;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "set 'model'", "flags 0x100000");
+    config.flags = 0, config.reduction = WEFT_MAX;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "set 'model'", "max");
+    config.reduction = WEFT_SUM;
+    config.name = "a-name-that-is-far-too-long-to-become-a-part-of-the-names-of-comms";
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, config.name, "most are 63");
+    config.name = "model";
+    weft_buckets *set;
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &set), WEFT_E_INVALID, "no comm of shard ranks");
+    comms.shard = r->all, comms.expert_replica = r->all;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &set), WEFT_E_INVALID, "expert_replica");
+    comms.expert_replica = NULL;
+    weft_buckets_sum sum = {.param = 7, .comm = r->all};
+    comms.sums = &sum, comms.sum_count = 1;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &set), WEFT_E_INVALID, "param 7", "does not exist");
+    sum.param = 0, sum.comm = NULL;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &set), WEFT_E_INVALID, "param 0 ('w')", "no comm");
+    add_dtype(r->params, "counts", 4, WEFT_INT64);
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_UNSUPPORTED, "param 'counts'", "int64");
+}
+
+TEST(sets_that_make_no_sense_are_refused_by_name)
+{
+    on_ranks(1, NULL, senseless);
+}
+
+static void too_many(rank_state *r)
+{
+    for (int i = 0; i < 4097; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        add_param(r->params, name, 1, 0);
+    }
+    weft_buckets_config config = packed(1);
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_RANGE, "4097 operations", "4096", "make the buckets larger");
+}
+
+TEST(more_buckets_than_can_be_in_flight_are_refused)
+{
+    on_ranks(1, NULL, too_many);
+}
+
+static void other_name(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    add_param(r->params, r->rank == 1 ? "other" : "second", 4, 0);
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "set 'buckets'", "comm 'all'", "rank 0 has 'second' fp32 [4]",
+                  "rank 1 has 'other' fp32 [4]");
+}
+
+static void other_shape(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    add_param(r->params, "second", r->rank == 2 ? 5 : 4, 0);
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "rank 0 has 'second' fp32 [4]", "rank 2 has 'second' fp32 [5]");
+}
+
+static void other_count(rank_state *r)
+{
+    for (int i = 0; i < (r->rank ? 3 : 300); i++) { /* so many that the comms of the set would differ, too */
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        add_param(r->params, name, 4, WEFT_PARAM_TIED);
+    }
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "rank 0 has 'p0'", "in bucket 299", "rank 1 has 'p0'",
+                  "in bucket 2");
+}
+
+static void other_config(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.bucket_elements = r->rank == 1 ? 77 : 99;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "99 elements a bucket", "rank 1 has sum, 77 elements a bucket");
+}
+
+/* The ranks of a sum do not own the same elements: the weight is not tied, so its neighbour shifts it. */
+static void other_part(rank_state *r)
+{
+    int stage = r->rank / 2;
+    add_param(r->params, stage ? "output" : "embedding", 4, 0);
+    if (stage)
+        add_param(r->params, "neighbour", 2, 0);
+    weft_comm *dp = comm_every(r->world, "dp", 2 * stage, 1, 2),
+              *pair = comm_every(r->world, "pair", r->rank % 2, 2, 2);
+    weft_buckets_sum sum = {.param = 0, .comm = pair};
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.sums = &sum, comms.sum_count = 1;
+    weft_buckets_config config = packed(0);
+    char mine[64];
+    snprintf(mine, sizeof mine, "comm 'pair%d'", r->rank % 2);
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &r->set), WEFT_E_MISMATCH, mine, "'embedding'",
+                  "'output'");
+    weft_comm_destroy(pair);
+    weft_comm_destroy(dp);
+}
+
+TEST(ranks_that_hold_different_params_are_told_which)
+{
+    on_ranks(3, NULL, other_name);
+    on_ranks(3, NULL, other_shape);
+    on_ranks(2, NULL, other_count);
+    on_ranks(2, NULL, other_config);
+    on_ranks(4, NULL, other_part);
+}
+
+/* One rank brings too little memory: all are told, nobody waits. */
+static void small_arena(rank_state *r)
+{
+    float memory[128];
+    weft_buckets_arena arena = {.grads = memory, .grad_bytes = r->rank == 1 ? 8 : sizeof memory};
+    weft_buckets_config config = packed(0);
+    config.arenas = &arena, config.arena_count = 1;
+    weft_result result = try_set(r, &config);
+    if (r->rank == 1)
+        CHECK_REFUSED(result, WEFT_E_INVALID, "gradients of buffer 0 has 8 bytes");
+    else
+        CHECK_REFUSED(result, WEFT_E_INVALID, "set 'buckets'", "rank 1 could not make its part");
+}
+
+TEST(a_rank_that_cannot_make_its_part_ends_the_creation_on_all)
+{
+    on_ranks(3, SIZES(100), small_arena);
+}
+
+static void abandoned(rank_state *r)
+{
+    weft_buckets_config config = packed(1);
+    make_set(r, &config);
+    CHECK_OK(weft_buckets_begin(r->set, 1));
+    give(r->set, r->params, 1, 1); /* started, and never finished */
+    if (r->rank == 0)
+        give(r->set, r->params, 0, 1);
+    CHECK_OK(weft_barrier_run(r->all, WEFT_STREAM_HOST));
+}
+
+TEST(a_set_can_be_destroyed_with_operations_in_flight)
+{
+    on_ranks(2, SIZES(3, 3), abandoned);
+}
+
+static void starved(rank_state *r)
+{
+    for (long n = 1;; n++) {
+        weft__alloc_fail_at(n);
+        weft_result result = try_set(r, NULL);
+        bool failed = weft__alloc_count() >= n;
+        weft__alloc_fail_at(0);
+        CHECK_INT(result, failed ? WEFT_E_NO_MEMORY : WEFT_OK);
+        if (!failed)
+            break;
+    }
+    make_set(r, NULL);
+    for (long n = 1;; n++) {
+        weft__alloc_fail_at(n);
+        weft_adam *adam;
+        weft_result result = weft_adam_create(&r->set, 1, NULL, &adam);
+        bool failed = weft__alloc_count() >= n;
+        weft__alloc_fail_at(0);
+        CHECK_INT(result, failed ? WEFT_E_NO_MEMORY : WEFT_OK);
+        CHECK((adam == NULL) == failed);
+        weft_adam_destroy(adam);
+        if (!failed)
+            break;
+    }
+}
+
+TEST(a_set_survives_every_want_of_memory)
+{
+    on_ranks(1, SIZES(3, 4), starved);
+}
