@@ -87,7 +87,7 @@ static void enter_queues(run *r, uint32_t stage)
         if (!weft__kinds[a->kind].message)
             continue;
         uint32_t number = r->base[stage] + i;
-        if (i == 0 || a->batch == 0 || list->at[i - 1].batch != a->batch)
+        if (weft__begins_batch(list, i))
             batch = number;
         node *n = &r->nodes[number];
         n->queue = queue_of(r, stage, a);

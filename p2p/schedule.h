@@ -58,6 +58,11 @@ static inline uint32_t weft__beside(const weft_schedule *s, uint32_t stage, bool
 weft_result weft__schedule_new(uint32_t stages, uint32_t chunks, uint32_t microbatches, weft_schedule **out);
 /* Room for @p room actions in all. */
 weft_result weft__actions_reserve(weft__actions *list, size_t room);
+/* Is the action at @p i, a message, the first of its batch? */
+static inline bool weft__begins_batch(const weft__actions *list, size_t i)
+{
+    return i == 0 || list->at[i].batch == 0 || list->at[i - 1].batch != list->at[i].batch;
+}
 /* The number of all actions. */
 size_t weft__schedule_total(const weft_schedule *s);
 

@@ -41,7 +41,7 @@ static weft_result check_batches(const proof *p, uint32_t stage)
         const weft_action *a = &list->at[i];
         if (!weft__kinds[a->kind].message)
             continue;
-        if (i == 0 || a->batch == 0 || list->at[i - 1].batch != a->batch)
+        if (weft__begins_batch(list, i))
             begin = i;
         if (i - begin == WEFT_P2P_BATCH_MAX)
             return weft__fail(WEFT_E_INVALID, "%s is one too many for the batch of action %zu: at most %d messages",

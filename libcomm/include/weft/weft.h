@@ -30,6 +30,7 @@
 #include <weft/params.h>
 
 /* Pipelines. */
+#include <weft/pipeline.h>
 #include <weft/schedule.h>
 
 #endif

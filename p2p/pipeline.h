@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stage from inside. */
+#ifndef WEFT_P2P_PIPELINE_H
+#define WEFT_P2P_PIPELINE_H
+#include "program.h"
+
+struct weft_pipeline {
+    weft_comm *comm; /* NULL: one stage without messages */
+    weft_world *world;
+    weft_pipeline_config config; /* complete */
+    uint32_t stage, chunks;
+    bool spans;
+    weft_result (*compute[WEFT_ACTION_W + 1])(void *cookie, const weft_pipeline_task *task);
+    weft__channel channels[WEFT_ACTION_KINDS]; /* of messages */
+    weft__program program;
+    char said[512]; /* weft_last_error() when the run began */
+};
+
+#endif
