@@ -12,6 +12,15 @@
 
 #include "command.h"
 
+static char *kept; /* where complaints go; NULL: stderr */
+static size_t kept_bytes;
+
+void complain_into(char *text, size_t bytes)
+{
+    kept = text;
+    kept_bytes = bytes;
+}
+
 int complain(int code, const char *format, ...)
 {
     char line[512];
@@ -19,7 +28,10 @@ int complain(int code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "weft: %s\n", line);
+    if (kept)
+        snprintf(kept, kept_bytes, "%s", line);
+    else
+        fprintf(stderr, "weft: %s\n", line);
     return code;
 }
 

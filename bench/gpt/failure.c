@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "command.h"
+
 int gpt_fail(gpt_failure *failure, int code, const char *format, ...)
 {
     va_list arguments;
@@ -12,4 +14,12 @@ int gpt_fail(gpt_failure *failure, int code, const char *format, ...)
     vsnprintf(failure->text, sizeof failure->text, format, arguments);
     va_end(arguments);
     return failure->code = code;
+}
+
+int gpt_fail_weft(gpt_failure *failure, weft_result result)
+{
+    if (result >= 0)
+        return 0;
+    const char *why = *weft_last_error() ? weft_last_error() : weft_result_string(result);
+    return gpt_fail(failure, result == WEFT_E_TIMEOUT ? EXIT_DEADLINE : EXIT_FAILED, "%s", why);
 }

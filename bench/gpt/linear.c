@@ -31,8 +31,8 @@ weft_result gpt_column_backward(gpt_chunk *chunk, const gpt_param *weight, void 
     GPT_TRY(gpt_tp_finish(&m->tp, gather));
     GPT_TRY(gpt_tp_reduce_start(&m->tp, dall, drows, count, &reduce));
     ops->linear_weight_grad(m->device, tokens, hidden, width, dy, all, weight->grad);
-    GPT_TRY(gpt_ready(chunk, weight));
-    return gpt_tp_finish(&m->tp, reduce);
+    weft_result marked = gpt_ready(chunk, weight), reduced = gpt_tp_finish(&m->tp, reduce); /* in any case */
+    return marked < 0 ? marked : reduced;
 }
 
 weft_result gpt_row_forward(gpt_chunk *chunk, const gpt_param *weight, const void *x, size_t width, void *rows)

@@ -107,9 +107,9 @@ static const option table[] = {
     {"lr-wsd-decay-iters", OPTION_INT, AT(anneal_iterations), 1, MANY, "STEPS", "how long WSD falls"},
     {"weight-decay", OPTION_REAL, AT(weight_decay), 0, 1e30, "X", "of AdamW, not on norms (0.01)"},
     {"clip-grad", OPTION_REAL, AT(clip), 0, 1e30, "X", "longest gradient; 0 = any (1)"},
-    {"adam-beta1", OPTION_REAL, AT(beta1), 0, 1, "X", "(0.9)"},
-    {"adam-beta2", OPTION_REAL, AT(beta2), 0, 1, "X", "(0.999)"},
-    {"adam-eps", OPTION_REAL, AT(epsilon), 0, 1, "X", "(1e-8)"},
+    {"adam-beta1", OPTION_REAL, AT(beta1), 1e-9, 1 - 1e-6, "X", "(0.9)"},
+    {"adam-beta2", OPTION_REAL, AT(beta2), 1e-9, 1 - 1e-6, "X", "(0.999)"},
+    {"adam-eps", OPTION_REAL, AT(epsilon), 1e-30, 1, "X", "(1e-8)"},
     {"bf16", OPTION_FLAG, AT(bf16), 0, 0, NULL, "parameters in bf16; gradients and optimizer stay fp32"},
     {"seed", OPTION_SIZE, AT(seed), 0, 1e18, "N", "of weights and samples (1234)"},
 
@@ -119,11 +119,8 @@ static const option table[] = {
     {"tokenizer-type", OPTION_CHOICE, AT(tokenizer), 0, 0, "bytes|NullTokenizer", "tokens are bytes either way"},
     {"split", OPTION_TEXT, AT(split), 0, 0, "A,B[,C]", "parts to train on and to hold out (95,5)"},
     {"log-interval", OPTION_INT, AT(log_interval), 1, MANY, "STEPS", "a line every so many (1)"},
-    {"json", OPTION_TEXT, AT(json), 0, 0, "FILE", "write a line of JSON a step, and a summary; - = stdout"},
+    {"json", OPTION_TEXT, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary; - = stdout"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "write what every operation did"},
-    {"overlap", OPTION_CHOICE, AT(overlap), 0, 0, "as-said|compare", "compare: run steps both ways, alternating"},
-    {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL, "print groups, sizes and buckets; train nothing"},
-    {"world-size", OPTION_INT, AT(world_size), 1, MANY, "RANKS", "of the plan"},
 
     {"use-mcore-models", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
     {"transformer-impl", OPTION_NOTED, 0, 0, 0, NULL, NULL},
@@ -177,7 +174,11 @@ options_result gpt_options_read(gpt_options *options, int argc, char **argv, gpt
     *options = defaults;
     if (refuse_words(argc, argv, failure))
         return OPTIONS_WRONG;
+    complain_into(failure->text, sizeof failure->text);
     options_result result = options_read(usage, table, OPTIONS, argc, argv, options, &rest);
+    complain_into(NULL, 0);
+    if (result == OPTIONS_WRONG)
+        failure->code = EXIT_USAGE;
     if (result != OPTIONS_GO)
         return result;
     bool groups_given = options_given("num-query-groups", argc, argv);

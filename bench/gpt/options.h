@@ -31,15 +31,12 @@ typedef struct gpt_options {
     /* data, log, and what to do */
     const char *data, *split, *json, *trace;
     double held_out; /* from split */
-    int tokenizer, log_interval, world_size, overlap;
-    bool mock, plan;
+    int tokenizer, log_interval;
+    bool mock;
 } gpt_options;
 
-enum { GPT_OVERLAP_AS_SAID, GPT_OVERLAP_COMPARE };
-
 /* Defaults, then the command line, then what follows from it: what was left open is filled in, what does not fit
- * together or asks for another model is refused. OPTIONS_WRONG: @p failure says why; if its code is 0 it has been said
- * on stderr. */
+ * together or asks for another model is refused. OPTIONS_WRONG: @p failure says why. */
 options_result gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure);
 /* The second half of it. The flags say whether --num-query-groups and --train-iters were given. */
 int gpt_options_complete(gpt_options *options, bool groups_given, bool iterations_given, gpt_failure *failure);

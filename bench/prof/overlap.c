@@ -37,10 +37,20 @@ static void add(overlap_intervals *intervals, uint64_t from, uint64_t to, uint64
     intervals->count++;
 }
 
-static int by_begin(const void *a, const void *b)
+/* By their begin: they come nearly so, and nothing is allocated. */
+static void sort(uint64_t *ends, size_t count)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    for (size_t gap = count / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < count; i++) {
+            uint64_t from = ends[2 * i], to = ends[2 * i + 1];
+            size_t at = i;
+            for (; at >= gap && ends[2 * (at - gap)] > from; at -= gap) {
+                ends[2 * at] = ends[2 * (at - gap)];
+                ends[2 * at + 1] = ends[2 * (at - gap) + 1];
+            }
+            ends[2 * at] = from;
+            ends[2 * at + 1] = to;
+        }
 }
 
 /* Sorted, without overlaps; answers their total length. */
@@ -48,7 +58,7 @@ static uint64_t unite(overlap_intervals *intervals)
 {
     uint64_t *ends = intervals->ends, total = 0;
     size_t kept = 0;
-    qsort(ends, intervals->count, 2 * sizeof *ends, by_begin);
+    sort(ends, intervals->count);
     for (size_t i = 0; i < intervals->count; i++) {
         uint64_t from = ends[2 * i], to = ends[2 * i + 1];
         if (kept && from <= ends[2 * kept - 1]) {
@@ -89,8 +99,9 @@ overlap overlap_of(overlap_space *space, const weft_trace_record *records, size_
         const weft_trace_record *r = &records[i];
         if (r->kind != WEFT_TRACE_COLLECTIVE && r->kind != WEFT_TRACE_P2P)
             continue;
-        if (r->start)
-            add(&space->communicating, r->start, r->last ? r->last : end, begin, end);
+        uint64_t start = r->start ? r->start : r->ready; /* in flight: the record knows no more yet */
+        if (start)
+            add(&space->communicating, start, r->last ? r->last : end, begin, end);
         if (r->wait)
             add(&space->waiting, r->wait, r->go ? r->go : end, begin, end);
     }

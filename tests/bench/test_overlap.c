@@ -46,6 +46,8 @@ TEST(an_operation_in_flight_runs_until_the_end)
     expect(split(r, 2, 0, 50), 10, 40, 0, 0);
     r[0].wait = 30;
     expect(split(r, 2, 0, 50), 10, 20, 20, 0);
+    r[1].ready = 5; /* when it started is not known before it is finished */
+    expect(split(r, 2, 0, 50), 5, 25, 20, 0);
 }
 
 TEST(spans_and_steps_are_not_communication)

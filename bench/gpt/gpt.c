@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft gpt`: reads the options and trains, as the rank or the ranks that this process is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <weft/log.h>
+
+#include "gpt/host/gemm.h"
+#include "gpt/train.h"
+#include "subcommands.h"
+
+/* Errors come back as results, and are said once; WEFT_LOG=error shows all. */
+static void show_warnings(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie;
+    if (level == WEFT_LOG_WARN)
+        fprintf(stderr, "weft warn: %s\n", line);
+}
+
+int command_gpt(int argc, char **argv)
+{
+    gpt_run run = {.argc = argc, .argv = argv};
+    gpt_gemm_restart(argv - 1); /* main()'s */
+    if (gpt_options_read(&run.options, argc, argv, &run.failure) == OPTIONS_HELP)
+        return EXIT_DONE;
+    if (!getenv("WEFT_LOG"))
+        weft_log_set(WEFT_LOG_WARN, show_warnings, NULL);
+    weft_world_config config = gpt_train_world(&run);
+    weft_result result = weft_world_run(&config, gpt_train, &run);
+    if (run.code || result == WEFT_OK)
+        return run.code;
+    gpt_fail_weft(&run.failure, result); /* no world */
+    return complain(run.failure.code, "%s", run.failure.text);
+}

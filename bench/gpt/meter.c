@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the trace lap by lap. What was started in one lap may end in the next, so the records of two are read. */
+#include "gpt/meter.h"
+
+#include <stdlib.h>
+
+void gpt_times_add(gpt_times *times, const gpt_times *more)
+{
+    times->window += more->window;
+    times->computing += more->computing;
+    times->hidden += more->hidden;
+    times->exposed += more->exposed;
+    times->idle += more->idle;
+}
+
+gpt_times gpt_times_divide(gpt_times t, double by)
+{
+    return (gpt_times){t.window / by, t.computing / by, t.hidden / by, t.exposed / by, t.idle / by};
+}
+
+uint32_t gpt_meter_records(const gpt_options *o)
+{
+    enum { LEAST = 8192, MOST = 1 << 20, OF_LAYER = 12, OF_MODEL = 16, OF_CHUNK = 8 };
+    double microbatches = (double)o->global_batch / o->micro_batch; /* on one data parallel rank */
+    double each = OF_LAYER * (double)o->layers + OF_CHUNK * (double)o->virtual_stages + OF_MODEL;
+    double buckets = 4 * OF_LAYER * (double)o->layers;
+    uint32_t records = LEAST;
+    while (records < MOST && records < 2 * (microbatches * each + buckets))
+        records *= 2;
+    return records;
+}
+
+int gpt_meter_open(gpt_meter *meter, weft_world *world, size_t records, gpt_failure *failure)
+{
+    *meter = (gpt_meter){.world = world, .room = records, .records = calloc(records, sizeof *meter->records)};
+    if (!overlap_space_open(&meter->space, records) || !meter->records)
+        return gpt_fail(failure, EXIT_FAILED, "no memory for %zu records of the trace", records);
+    meter->first[0] = meter->first[1] = weft_trace_count(world);
+    meter->begin = weft_trace_now(world);
+    return 0;
+}
+
+gpt_times gpt_meter_lap(gpt_meter *m)
+{
+    uint64_t end = weft_trace_now(m->world), begin = m->begin;
+    weft_trace_step(m->world, ++m->step, begin);
+    uint64_t next;
+    size_t count = weft_trace_read(m->world, m->first[0], m->records, m->room, &next);
+    overlap o = overlap_of(&m->space, m->records, count, begin, end);
+    m->first[0] = m->first[1];
+    m->first[1] = next;
+    m->begin = end;
+    double ms = weft_trace_ns(m->world, 1) * 1e-6;
+    return (gpt_times){(double)o.window * ms, (double)o.computing * ms, (double)o.hidden * ms, (double)o.exposed * ms,
+                       (double)o.idle * ms};
+}
+
+void gpt_meter_close(gpt_meter *meter)
+{
+    overlap_space_close(&meter->space);
+    free(meter->records);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report for people. */
+#include "gpt/report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static double seconds_since(uint64_t began_ns)
+{
+    return (double)(now_ns() - began_ns) * 1e-9;
+}
+
+int gpt_report_open(gpt_report *r, const gpt_options *o, gpt_failure *failure)
+{
+    bool to_stdout = o->json && strcmp(o->json, "-") == 0;
+    *r = (gpt_report){.options = o, .text = to_stdout ? stderr : stdout, .bar = isatty(STDERR_FILENO)};
+    if (o->json)
+        r->json = to_stdout ? stdout : fopen(o->json, "w");
+    if (o->json && !r->json)
+        return gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", o->json, strerror(errno));
+    return 0;
+}
+
+void gpt_report_setup(gpt_report *r, const gpt_setup *s)
+{
+    const gpt_options *o = r->options;
+    if (!r->text)
+        return;
+    fprintf(r->text, "%d rank%s, layout %s; a step is %d samples of %d bytes, %zu microbatch%s of %d on each replica\n",
+            s->ranks, s->ranks == 1 ? "" : "s", s->layout, o->global_batch, o->sequence, s->microbatches,
+            s->microbatches == 1 ? "" : "es", o->micro_batch);
+    fprintf(r->text,
+            "%zu parameters in %s, %zu of them on rank 0; state %.2f bytes per padded element, padding %.2f %%\n",
+            s->params_total, o->bf16 ? "bf16" : "fp32", s->params_local, s->state_bytes, 100 * s->padding);
+    fprintf(r->text, "%zu bytes of text to train on, %zu held out\n", s->bytes_to_train, s->bytes_held_out);
+    fflush(r->text);
+    r->began_ns = now_ns();
+}
+
+/* ---- steps ---- */
+
+static void wipe_bar(const gpt_report *r)
+{
+    if (r->bar)
+        fputs("\r\033[K", stderr);
+}
+
+static void draw_bar(const gpt_report *r, int step)
+{
+    enum { WIDTH = 40 };
+    static const char marks[] = "########################################",
+                      dots[] = "........................................";
+    int done = step * (WIDTH * 1LL) / r->options->iterations;
+    double left_s = seconds_since(r->began_ns) / step * (r->options->iterations - step);
+    if (r->bar)
+        fprintf(stderr, "\r\033[K[%.*s%.*s] %d/%d, %.0f s left", done, marks, WIDTH - done, dots, step,
+                r->options->iterations, left_s);
+}
+
+static void print_line(const gpt_report *r, const gpt_line *l)
+{
+    int last = r->options->iterations, digits = snprintf(NULL, 0, "%d", last);
+    double tokens = (double)r->options->global_batch * r->options->sequence;
+    fprintf(r->text, "step %*d/%d  loss %.4f  norm %-7.4g lr %.2e  %7.0f tokens/s  %7.1f ms  exposed %6.1f ms%s\n",
+            digits, l->step, last, l->loss, (double)l->norm, l->rate, tokens / l->times.window * 1e3, l->times.window,
+            l->times.exposed, l->skipped ? "  skipped: the gradient is not finite" : "");
+    fflush(r->text);
+}
+
+void gpt_report_line(gpt_report *r, const gpt_line *line)
+{
+    int step = line->step, last = r->text ? r->options->iterations : 0;
+    if (!r->text)
+        return;
+    if (r->json)
+        gpt_json_line(r->json, r->options, line);
+    wipe_bar(r);
+    if (step == 1 || step == last || step % r->options->log_interval == 0)
+        print_line(r, line);
+    if (step < last)
+        draw_bar(r, step);
+}
+
+/* ---- the end ---- */
+
+static void print_times(FILE *text, const char *who, const gpt_times *t)
+{
+    double communicating = t->hidden + t->exposed;
+    fprintf(text, "%-22s %9.2f %9.2f %9.2f %9.2f %9.0f %%\n", who, t->computing, t->hidden, t->exposed, t->idle,
+            communicating > 0 ? 100 * t->hidden / communicating : 0);
+}
+
+void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary *s)
+{
+    char who[48];
+    if (!r->text)
+        return;
+    if (r->json)
+        gpt_json_summary(r->json, setup, s);
+    fprintf(r->text, "%d steps in %.1f s; loss %.3f at first, %.3f in the last 10 steps", r->options->iterations,
+            seconds_since(r->began_ns), s->loss_first, s->loss_last10);
+    if (isfinite(s->loss_held_out))
+        fprintf(r->text, ", %.3f held out", s->loss_held_out);
+    fprintf(r->text, " (nats a byte)\n%-22s %9s %9s %9s %9s %11s\n", "milliseconds a step", "computing", "hidden",
+            "exposed", "idle", "hidden part");
+    snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, setup->ranks == 1 ? "" : "s");
+    print_times(r->text, who, &s->times);
+    snprintf(who, sizeof who, "rank %d, the slowest", s->slowest_rank);
+    if (setup->ranks > 1)
+        print_times(r->text, who, &s->slowest);
+    fprintf(r->text, "weights %016llx\n", (unsigned long long)s->weights_hash);
+}
+
+int gpt_report_close(gpt_report *r, gpt_failure *failure)
+{
+    bool failed = r->text && fflush(r->text) != 0;
+    if (failed)
+        gpt_fail(failure, EXIT_FAILED, "cannot write the report: %s", strerror(errno));
+    if (r->json && (ferror(r->json) || (r->json == stdout ? fflush(stdout) : fclose(r->json)) != 0)) {
+        failed = true;
+        gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", r->options->json, strerror(errno));
+    }
+    *r = (gpt_report){0};
+    return failed ? failure->code : 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the rank that speaks for all says about a training: a line a step, a bar on a terminal, a summary; and the same as
+ * JSON. On ranks that do not speak the report is zero, and all calls do nothing. */
+#ifndef WEFT_BENCH_GPT_REPORT_H
+#define WEFT_BENCH_GPT_REPORT_H
+#include <stdio.h>
+
+#include "gpt/meter.h"
+#include "gpt/options.h"
+
+typedef struct gpt_report {
+    const gpt_options *options;
+    FILE *text, *json; /* NULL: not wanted */
+    bool bar;
+    uint64_t began_ns;
+} gpt_report;
+
+/* How a training begins. */
+typedef struct gpt_setup {
+    int ranks;
+    const char *layout;
+    size_t microbatches, params_total, params_local; /* local: of the rank that speaks */
+    double state_bytes, padding;                     /* per padded element of all ranks' buckets; share of them */
+    size_t bytes_to_train, bytes_held_out;
+} gpt_setup;
+
+/* One step; loss and times are means over tokens and over ranks. */
+typedef struct gpt_line {
+    int step;
+    double loss, rate;
+    float norm;
+    bool skipped;
+    gpt_times times;
+} gpt_line;
+
+typedef struct gpt_summary {
+    double loss_first, loss_last10, loss_held_out; /* the last is NaN if nothing was held out */
+    gpt_times times;                               /* of a step: the mean over steps and ranks, ... */
+    gpt_times slowest;                             /* ... and of the rank that computed longest */
+    int slowest_rank;
+    uint64_t weights_hash;
+} gpt_summary;
+
+int gpt_report_open(gpt_report *report, const gpt_options *options, gpt_failure *failure);
+void gpt_report_setup(gpt_report *report, const gpt_setup *setup);
+void gpt_report_line(gpt_report *report, const gpt_line *line);
+void gpt_report_summary(gpt_report *report, const gpt_setup *setup, const gpt_summary *summary);
+/* Has everything been written? */
+int gpt_report_close(gpt_report *report, gpt_failure *failure);
+
+/* The JSON of it. */
+void gpt_json_line(FILE *json, const gpt_options *options, const gpt_line *line);
+void gpt_json_summary(FILE *json, const gpt_setup *setup, const gpt_summary *summary);
+
+#endif

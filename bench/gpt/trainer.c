@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes a trainer, piece by piece, and takes it apart. */
+#include "gpt/trainer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <weft/memory.h>
+
+#include "gpt/steps.h"
+
+/* ---- pipelines ---- */
+
+static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline **pipeline_out)
+{
+    weft_schedule *schedule;
+    weft_schedule_config policy = WEFT_SCHEDULE_CONFIG_INIT;
+    policy.policy = t->part_count > 1 ? WEFT_POLICY_INTERLEAVED : WEFT_POLICY_1F1B;
+    policy.stages = (uint32_t)t->layout->pipeline;
+    policy.microbatches = (uint32_t)t->layout->microbatches;
+    policy.chunks = (uint32_t)t->part_count;
+    policy.group = t->part_count > 1 ? (uint32_t)t->options->microbatch_group : 0;
+    policy.flags = flags;
+    GPT_TRY(weft_schedule_create(&policy, &schedule));
+
+    weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
+    config.count = t->shape.rows * t->shape.hidden;
+    config.dtype = t->shape.dtype;
+    config.cookie = t;
+    config.forward = gpt_forward;
+    config.backward = gpt_backward;
+    weft_result result = weft_pipeline_create(t->layout->groups[GPT_PP].comm, schedule, &config, pipeline_out);
+    weft_schedule_destroy(schedule);
+    return result;
+}
+
+static int make_pipelines(gpt_trainer *t, gpt_failure *failure)
+{
+    weft_result result = make_pipeline(t, 0, &t->training);
+    if (result == WEFT_OK && gpt_text_held_out_count(t->text) > 0)
+        result = make_pipeline(t, WEFT_SCHEDULE_FORWARD_ONLY, &t->evaluation);
+    return gpt_fail_weft(failure, result);
+}
+
+/* ---- model ---- */
+
+/* A training keeps at least the one microbatch of an evaluation. */
+static int open_parts(gpt_trainer *t, gpt_failure *failure)
+{
+    for (size_t i = 0; i < t->part_count; i++) {
+        size_t index = i * t->layout->pipeline + t->layout->stage;
+        size_t slots = weft_pipeline_activations(t->training, (uint32_t)i);
+        if (gpt_part_open(&t->parts[i], &t->model, t->layout, index, slots, failure))
+            return failure->code;
+    }
+    return 0;
+}
+
+static void place(gpt_trainer *t, gpt_arena *arena)
+{
+    gpt_model_place(&t->model, arena);
+    for (size_t i = 0; i < t->part_count; i++)
+        gpt_chunk_place(&t->parts[i].chunk, arena);
+    t->inputs = gpt_arena_take(arena, t->shape.tokens * sizeof *t->inputs);
+    t->targets = gpt_arena_take(arena, t->shape.tokens * sizeof *t->targets);
+}
+
+/* Activations lie in weft's memory too: tensor parallel ranks reach them without a copy. */
+static int make_model(gpt_trainer *t, gpt_failure *failure)
+{
+    if (gpt_host_open(&t->shape, &t->device, failure))
+        return failure->code;
+    gpt_model_open(&t->model, &t->shape, t->device, t->layout->tensor > 1 ? t->layout->groups[GPT_TP].comm : NULL);
+    if (open_parts(t, failure))
+        return failure->code;
+    gpt_arena arena = {0};
+    place(t, &arena);
+    if (gpt_fail_weft(failure, weft_memory_alloc(weft_comm_world(t->all), arena.used_bytes, &t->memory)))
+        return failure->code;
+    arena = (gpt_arena){.memory = t->memory};
+    place(t, &arena);
+    return 0;
+}
+
+/* ---- buckets and optimizer ---- */
+
+/* All ranks make their sets together, so the two that share a tied embedding must come at the same time: chunks in
+ * order, but on the last stage the other way round. */
+static size_t chunk_of_set(const gpt_trainer *t, size_t i)
+{
+    bool reversed = t->shape.tied && gpt_layout_is_last_stage(t->layout);
+    return reversed ? t->part_count - 1 - i : i;
+}
+
+static int make_sets(gpt_trainer *t, gpt_failure *failure)
+{
+    for (size_t i = 0; i < t->part_count; i++) {
+        gpt_part *part = &t->parts[chunk_of_set(t, i)];
+        char name[32];
+        snprintf(name, sizeof name, "set%zu", i);
+        if (gpt_part_connect(part, name, t->options, t->layout, t->all, failure) ||
+            gpt_part_fill(part, t->options->seed, failure))
+            return failure->code;
+        t->sets[i] = part->set;
+    }
+    return 0;
+}
+
+static int make_optimizer(gpt_trainer *t, gpt_failure *failure)
+{
+    weft_adam_config config = WEFT_ADAM_CONFIG_INIT;
+    config.beta1 = (float)t->options->beta1;
+    config.beta2 = (float)t->options->beta2;
+    config.epsilon = (float)t->options->epsilon;
+    return gpt_fail_weft(failure, weft_adam_create(t->sets, (uint32_t)t->part_count, &config, &t->adam));
+}
+
+/* ---- the whole ---- */
+
+int gpt_trainer_open(gpt_trainer *t, gpt_failure *failure)
+{
+    t->part_count = t->shape.virtual_stages;
+    t->parts = calloc(t->part_count, sizeof *t->parts);
+    t->sets = calloc(t->part_count, sizeof *t->sets);
+    if (!t->parts || !t->sets)
+        return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->part_count);
+    if (make_pipelines(t, failure) || make_model(t, failure) || make_sets(t, failure))
+        return failure->code;
+    return make_optimizer(t, failure);
+}
+
+void gpt_trainer_close(gpt_trainer *t)
+{
+    weft_pipeline_destroy(t->evaluation);
+    weft_pipeline_destroy(t->training);
+    weft_adam_destroy(t->adam);
+    for (size_t i = 0; t->parts && i < t->part_count; i++)
+        gpt_part_close(&t->parts[i]);
+    if (t->device)
+        t->device->ops->close(t->device);
+    weft_memory_free(weft_comm_world(t->all), t->memory);
+    free(t->sets);
+    free(t->parts);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank of a training. This is where a trainer meets weft: its parts of the model in sets of buckets, the pipelines
+ * that take microbatches through them, the optimizer. */
+#ifndef WEFT_BENCH_GPT_TRAINER_H
+#define WEFT_BENCH_GPT_TRAINER_H
+#include <weft/adam.h>
+#include <weft/pipeline.h>
+
+#include "gpt/part.h"
+#include "gpt/text.h"
+
+typedef struct gpt_trainer {
+    /* said; borrowed */
+    const gpt_options *options;
+    const gpt_layout *layout;
+    const gpt_text *text;
+    weft_comm *all; /* all ranks */
+    gpt_shape shape;
+    /* made */
+    gpt_device *device;
+    gpt_model model;
+    void *memory; /* of the model, from weft */
+    int32_t *inputs, *targets;
+    gpt_part *parts;
+    size_t part_count;
+    weft_buckets **sets; /* those of the parts, in the order in which all ranks make theirs */
+    weft_adam *adam;
+    weft_pipeline *training, *evaluation;
+    /* the batch at hand */
+    bool held_out;
+    uint64_t number; /* the step, or the round of an evaluation */
+    double loss;     /* of this rank's samples so far: the sum over their tokens, where this rank computes it */
+} gpt_trainer;
+
+/* Make what was not said, with first values in the weights. Collective. Close it in any case. */
+int gpt_trainer_open(gpt_trainer *trainer, gpt_failure *failure);
+void gpt_trainer_close(gpt_trainer *trainer);
+
+/* Train on the batch of step @p step, counted from 1. */
+weft_result gpt_trainer_step(gpt_trainer *trainer, uint64_t step, double rate, weft_step_report *report);
+/* What this rank adds to the sum of the losses of the last batch: over all ranks every token counts once. */
+double gpt_trainer_loss(const gpt_trainer *trainer);
+/* The mean loss of the held-out text, as many samples as fill whole batches; at least one batch. Collective. */
+weft_result gpt_trainer_evaluate(gpt_trainer *trainer, double *loss_out);
+
+/* A number that tells the weights of all ranks from others; equal weights give the same in every layout. Collective. */
+weft_result gpt_trainer_hash(gpt_trainer *trainer, uint64_t *hash_out);
+/* See that this rank has the same weights as its first replica. Collective. */
+int gpt_trainer_compare(gpt_trainer *trainer, gpt_failure *failure);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft gpt` of a build without a CBLAS. */
+#include "command.h"
+#include "subcommands.h"
+
+int command_gpt(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return complain(EXIT_FAILED, "built without a CBLAS, so there is no GPT (Debian: libopenblas-serial-dev)");
+}
