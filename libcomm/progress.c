@@ -72,7 +72,7 @@ static bool begin(weft__work *work)
         work->after = NULL;
         work->ready = weft__ticks();
         if (before < 0 && verdict == WEFT_OK) {
-            weft_backend_fail(comm, before, "an operation on comm %s was to run after one that failed", comm->name);
+            weft__start_fail(comm, before);
             verdict = before;
         }
     }

@@ -2,6 +2,8 @@
 /* From a checked operation to a work in flight. */
 #include "start.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -51,6 +53,17 @@ weft_result weft__start_in_backend(weft__work *work)
     return comm->backend->start(comm->backend_comm, &work->op);
 }
 
+void weft__start_fail(weft_comm *comm, weft_result before)
+{
+    weft_world *world = comm->world;
+    char first[sizeof world->first_error_text];
+    pthread_mutex_lock(&world->error_lock);
+    snprintf(first, sizeof first, "%s", world->first_error_text);
+    pthread_mutex_unlock(&world->error_lock);
+    weft_backend_fail(comm, before, "comm %s was to run after an operation that failed; what failed first: %s",
+                      comm->name, first);
+}
+
 /* Backends that are done at once need nobody's help, unless the work must wait for another. */
 static weft_result start_here(weft__work *work)
 {
@@ -61,7 +74,7 @@ static weft_result start_here(weft__work *work)
         weft__work_release(work->after);
         work->after = NULL;
         if (before < 0) {
-            weft_backend_fail(comm, before, "an operation on comm %s was to run after one that failed", comm->name);
+            weft__start_fail(comm, before);
             weft__progress_done(op, before);
             return WEFT_OK;
         }

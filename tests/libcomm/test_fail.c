@@ -434,6 +434,7 @@ static void chain_fails(weft_world *world, void *argument)
         CHECK_INT(weft_work_test(after), WEFT_PENDING);
         CHECK_OK(weft_comm_abort(first));
         CHECK_RESULT(weft_work_finish(after, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "what failed first: comm first was aborted by rank 0");
         CHECK_RESULT(weft_work_finish(before, WEFT_STREAM_HOST), WEFT_E_ABORTED);
     } else {
         CHECK_RESULT(weft_collective_run(second, &c, WEFT_STREAM_HOST), WEFT_E_ABORTED);
