@@ -8,11 +8,11 @@
 #include "gpt/train.h"
 #include "subcommands.h"
 
-/* Errors come back as results, and are said once; WEFT_LOG=error shows all. */
+/* Errors come back as results, and are said once; what follows from them is no news. WEFT_LOG=error shows all. */
 static void show_warnings(void *cookie, weft_log_level level, const char *line)
 {
-    (void)cookie;
-    if (level == WEFT_LOG_WARN)
+    const gpt_run *run = cookie;
+    if (level == WEFT_LOG_WARN && !run->code)
         fprintf(stderr, "weft warn: %s\n", line);
 }
 
@@ -23,7 +23,7 @@ int command_gpt(int argc, char **argv)
     if (gpt_options_read(&run.options, argc, argv, &run.failure) == OPTIONS_HELP)
         return EXIT_DONE;
     if (!getenv("WEFT_LOG"))
-        weft_log_set(WEFT_LOG_WARN, show_warnings, NULL);
+        weft_log_set(WEFT_LOG_WARN, show_warnings, &run);
     weft_world_config config = gpt_train_world(&run);
     weft_result result = weft_world_run(&config, gpt_train, &run);
     if (run.code || result == WEFT_OK)

@@ -22,13 +22,22 @@ static void take_samples(gpt_trainer *t, size_t microbatch)
         gpt_text_sample(t->text, position(t, first + i), i, count, t->inputs, t->targets);
 }
 
+/* What fails here fails for all: they shall hear of the cause, not just of a pipeline that was aborted. */
+static weft_result tell(const gpt_trainer *t, weft_result result)
+{
+    if (result < 0)
+        (void)weft_world_abort(weft_comm_world(t->all), result, weft_last_error());
+    return result;
+}
+
 weft_result gpt_forward(void *cookie, const weft_pipeline_task *task)
 {
     gpt_trainer *t = cookie;
     gpt_chunk *chunk = &t->parts[task->chunk].chunk;
     if (gpt_chunk_is_first(chunk) || gpt_chunk_is_last(chunk))
         take_samples(t, task->microbatch);
-    return gpt_chunk_forward(chunk, task->activation, task->input, task->output, t->inputs, t->targets, &t->loss);
+    return tell(t,
+                gpt_chunk_forward(chunk, task->activation, task->input, task->output, t->inputs, t->targets, &t->loss));
 }
 
 /* The mean over the tokens of a step is taken here, or here over this rank's and in the collective over ranks. */
@@ -42,8 +51,11 @@ weft_result gpt_backward(void *cookie, const weft_pipeline_task *task)
 {
     gpt_trainer *t = cookie;
     gpt_part *part = &t->parts[task->chunk];
-    GPT_TRY(weft_buckets_begin(part->set, task->last));
-    return gpt_chunk_backward(&part->chunk, task->activation, task->output_grad, task->input_grad, share_of_token(t));
+    weft_result result = weft_buckets_begin(part->set, task->last);
+    if (result == WEFT_OK)
+        result =
+            gpt_chunk_backward(&part->chunk, task->activation, task->output_grad, task->input_grad, share_of_token(t));
+    return tell(t, result);
 }
 
 /* ---- calling pipelines ---- */
