@@ -29,18 +29,39 @@ static int plan_batch(gpt_layout *layout, const gpt_options *o, gpt_failure *fai
                         "rank%s",
                         o->global_batch, o->micro_batch, layout->data, layout->data == 1 ? "" : "s");
     layout->microbatches = batch / at_once;
-    if (o->virtual_stages > 1 && o->microbatch_group < o->pipeline)
-        return gpt_fail(failure, EXIT_USAGE,
-                        "--microbatch-group-size-per-virtual-pipeline-stage %d is less than "
-                        "--pipeline-model-parallel-size %d",
-                        o->microbatch_group, o->pipeline);
+    return 0;
+}
+
+weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *o, uint32_t flags,
+                                weft_schedule **schedule_out)
+{
+    bool interleaved = o->virtual_stages > 1;
+    weft_schedule_config config = WEFT_SCHEDULE_CONFIG_INIT;
+    config.policy = interleaved ? WEFT_POLICY_INTERLEAVED : WEFT_POLICY_1F1B;
+    config.stages = (uint32_t)layout->pipeline;
+    config.microbatches = (uint32_t)layout->microbatches;
+    config.chunks = (uint32_t)o->virtual_stages;
+    config.group = interleaved ? (uint32_t)o->microbatch_group : 0;
+    config.flags = flags;
+    return weft_schedule_create(&config, schedule_out);
+}
+
+static int plan_schedule(const gpt_layout *layout, const gpt_options *o, gpt_failure *failure)
+{
+    weft_schedule *schedule;
+    weft_result result = gpt_layout_schedule(layout, o, 0, &schedule);
+    if (result < 0)
+        return gpt_fail(failure, EXIT_USAGE, "no schedule for this pipeline: %s", weft_last_error());
+    weft_schedule_destroy(schedule);
     return 0;
 }
 
 int gpt_layout_plan(gpt_layout *layout, const gpt_options *options, int ranks, gpt_failure *failure)
 {
     *layout = (gpt_layout){0};
-    return plan_axes(layout, options, ranks, failure) ? failure->code : plan_batch(layout, options, failure);
+    if (plan_axes(layout, options, ranks, failure) || plan_batch(layout, options, failure))
+        return failure->code;
+    return plan_schedule(layout, options, failure);
 }
 
 /* The comm of the first and the last rank of this rank's pipeline, if it is one of them. */

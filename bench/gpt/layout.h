@@ -4,6 +4,7 @@
 #ifndef WEFT_BENCH_GPT_LAYOUT_H
 #define WEFT_BENCH_GPT_LAYOUT_H
 #include <weft/groups.h>
+#include <weft/schedule.h>
 
 #include "gpt/options.h"
 
@@ -17,8 +18,11 @@ typedef struct gpt_layout {
     weft_comm *ends; /* of the first and the last stage, which both hold a tied embedding; NULL elsewhere */
 } gpt_layout;
 
-/* Share @p ranks ranks out as the options say; refuse what does not divide. */
+/* Share @p ranks ranks out as the options say; refuse what does not divide, or cannot be scheduled. */
 int gpt_layout_plan(gpt_layout *layout, const gpt_options *options, int ranks, gpt_failure *failure);
+/* The schedule of its pipelines; @p flags: WEFT_SCHEDULE_*. */
+weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *options, uint32_t flags,
+                                weft_schedule **schedule_out);
 /* Find this rank's place and make its comms. Collective. */
 weft_result gpt_layout_connect(gpt_layout *layout, const gpt_options *options, weft_world *world);
 void gpt_layout_close(gpt_layout *layout);

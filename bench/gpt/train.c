@@ -8,7 +8,7 @@
 #include "gpt/report.h"
 #include "gpt/trainer.h"
 
-enum { LAST = 10, MOCK_BYTES = 1 << 20 };
+enum { LAST = 10, MOCK_BYTES = 1 << 18 };
 
 typedef struct session {
     gpt_run *run;
@@ -118,7 +118,7 @@ static int begin(session *s)
     prepare(s);
     if (agree(s))
         return s->failure.code;
-    if (s->report.text)
+    if (s->report.text && s->run->argv)
         gpt_options_note(s->options, s->run->argc, s->run->argv, stderr);
     if (gpt_fail_weft(&s->failure, gpt_layout_connect(&s->layout, s->options, s->world)))
         return s->failure.code;

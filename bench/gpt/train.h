@@ -11,7 +11,7 @@
 typedef struct gpt_run {
     gpt_options options;
     gpt_failure failure; /* of reading them: all ranks are asked, one says it */
-    int argc;            /* what was read */
+    int argc;            /* what was read, to note what it says without effect; NULL: nothing is noted */
     char **argv;
     _Atomic int code; /* out: the exit code of the first rank that failed; 0 if none did */
 } gpt_run;

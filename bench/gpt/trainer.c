@@ -13,15 +13,7 @@
 static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline **pipeline_out)
 {
     weft_schedule *schedule;
-    weft_schedule_config policy = WEFT_SCHEDULE_CONFIG_INIT;
-    policy.policy = t->part_count > 1 ? WEFT_POLICY_INTERLEAVED : WEFT_POLICY_1F1B;
-    policy.stages = (uint32_t)t->layout->pipeline;
-    policy.microbatches = (uint32_t)t->layout->microbatches;
-    policy.chunks = (uint32_t)t->part_count;
-    policy.group = t->part_count > 1 ? (uint32_t)t->options->microbatch_group : 0;
-    policy.flags = flags;
-    GPT_TRY(weft_schedule_create(&policy, &schedule));
-
+    GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, &schedule));
     weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
     config.count = t->shape.rows * t->shape.hidden;
     config.dtype = t->shape.dtype;

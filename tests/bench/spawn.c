@@ -51,8 +51,8 @@ static void reset_signals(int ignored)
 
 static _Noreturn void become(const spawn_setup *s, const char *const *arguments, int in, int out, int err)
 {
-    char *argv[40] = {(char *)spawn_command()};
-    for (int i = 0; arguments[i] && i < 38; i++)
+    char *argv[80] = {(char *)spawn_command()};
+    for (int i = 0; arguments[i] && i < 78; i++)
         argv[i + 1] = (char *)arguments[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the test fails */
     if (s->terminal) {

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <time.h>
+
+#include "gpt/meter.h"
+#include "harness/ranks.h"
+
+static void check_adds_up(gpt_times t)
+{
+    CHECK_NEAR(t.computing + t.hidden + t.exposed + t.idle, t.window, 1e-9 * t.window);
+    CHECK(t.computing >= 0 && t.hidden >= 0 && t.exposed >= 0 && t.idle >= 0);
+}
+
+static void work_for_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+/* Rank 0 starts an operation in one lap and finishes it in the next; rank 1 comes to it in between. */
+static void one_operation_in_two_laps(weft_world *world, void *argument)
+{
+    (void)argument;
+    gpt_meter meter;
+    gpt_failure failure;
+    weft_work work;
+    float value = 1;
+    weft_comm *comm = all_ranks(world, "reduce", NULL), *gate = all_ranks(world, "gate", NULL);
+    CHECK(gpt_meter_open(&meter, world, 8192, &failure) == 0);
+    if (weft_world_rank(world) == 0) {
+        CHECK_OK(weft_all_reduce_start(comm, &value, &value, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        work_for_a_moment();
+        gpt_times first = gpt_meter_lap(&meter);
+        check_adds_up(first);
+        CHECK(first.window >= 2 && first.hidden >= 2 && first.exposed == 0 && first.idle == 0);
+        CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+        gpt_times second = gpt_meter_lap(&meter);
+        check_adds_up(second);
+        CHECK(second.hidden + second.exposed > 0);
+        work_for_a_moment();
+        gpt_times third = gpt_meter_lap(&meter); /* nothing of the laps before is left */
+        check_adds_up(third);
+        CHECK(third.exposed == 0 && third.hidden == 0 && third.computing >= 2);
+    } else {
+        CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+        CHECK_OK(weft_all_reduce_run(comm, &value, &value, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+    }
+    CHECK(value == 2);
+    gpt_meter_close(&meter);
+    weft_comm_destroy(comm);
+    weft_comm_destroy(gate);
+}
+
+TEST(an_operation_counts_in_every_lap_that_it_touches)
+{
+    ranks_as_threads(2, NULL, one_operation_in_two_laps, NULL);
+}
+
+TEST(the_trace_has_room_for_two_steps)
+{
+    gpt_options o = {.layers = 4, .virtual_stages = 1, .micro_batch = 1, .global_batch = 8};
+    CHECK_INT(gpt_meter_records(&o), 8192); /* the least */
+    o.layers = 32, o.global_batch = 64;
+    /* A layer of a tensor parallel rank has 4 operations forward and 6 backward. */
+    CHECK(gpt_meter_records(&o) >= 2 * 64 * 32 * 10);
+    CHECK(gpt_meter_records(&o) < 2 * 2 * 64 * 32 * 16);
+    o.global_batch = 1000000000;
+    CHECK_INT(gpt_meter_records(&o), 1 << 20); /* the most */
+}
