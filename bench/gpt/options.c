@@ -139,6 +139,7 @@ static const option table[] = {
     {"no-*-fusion", OPTION_NOTED, 0, 0, 0, NULL, NULL},
 };
 enum { OPTIONS = sizeof table / sizeof *table };
+_Static_assert((int)OPTIONS <= (int)GPT_OPTIONS_MOST, "as many as the header says");
 
 /* Each of these asks for a model that this GPT is not; the word is what it would have to have. */
 static const option refused[] = {
@@ -220,4 +221,38 @@ void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *o
     fprintf(out, "\n");
     if (!options->sharded_optimizer)
         fprintf(out, "weft: the optimizer is sharded, also without --use-distributed-optimizer\n");
+}
+
+static uint64_t number_of(const option *o, const void *field)
+{
+    uint64_t number = 0;
+    switch (o->kind) {
+    case OPTION_INT:
+    case OPTION_CHOICE:
+        return (uint64_t) * (const int *)field;
+    case OPTION_SIZE:
+        return *(const size_t *)field;
+    case OPTION_REAL:
+        memcpy(&number, field, sizeof number);
+        return number;
+    case OPTION_FLAG:
+    case OPTION_UNFLAG:
+        return *(const bool *)field;
+    case OPTION_TEXT:
+    case OPTION_NOTED:
+        break;
+    }
+    return 0;
+}
+
+size_t gpt_options_numbers(const gpt_options *options, uint64_t numbers[GPT_OPTIONS_MOST])
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        numbers[i] = number_of(&table[i], (const char *)options + table[i].field);
+    return OPTIONS;
+}
+
+const char *gpt_options_name(size_t index)
+{
+    return table[index].name;
 }

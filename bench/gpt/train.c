@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpt/report.h"
 #include "gpt/trainer.h"
@@ -76,6 +77,23 @@ static int prepare(session *s)
     return weft_world_rank(s->world) == 0 ? gpt_report_open(&s->report, o, &s->failure) : 0;
 }
 
+/* See that this rank was told what rank 0 was. */
+static int compare_options(session *s)
+{
+    uint64_t mine[GPT_OPTIONS_MOST + 2], first[GPT_OPTIONS_MOST + 2];
+    size_t count = gpt_options_numbers(s->options, mine);
+    mine[count] = s->text.count, mine[count + 1] = s->text.train;
+    memcpy(first, mine, sizeof mine);
+    weft_result result = weft_broadcast_run(s->all, first, first, count + 2, WEFT_INT64, 0, WEFT_STREAM_HOST);
+    for (size_t i = 0; i < count + 2 && result == WEFT_OK; i++)
+        if (mine[i] != first[i])
+            return gpt_fail(&s->failure, EXIT_USAGE, "--%s is not what it is on rank 0",
+                            i < count    ? gpt_options_name(i)
+                            : i == count ? "data"
+                                         : "split");
+    return gpt_fail_weft(&s->failure, result);
+}
+
 static int count_state(session *s)
 {
     enum { BYTES, ELEMENTS, PADDING, SUMS };
@@ -116,6 +134,9 @@ static int begin(session *s)
     if (open_all(s))
         return s->failure.code;
     prepare(s);
+    if (agree(s))
+        return s->failure.code;
+    compare_options(s);
     if (agree(s))
         return s->failure.code;
     if (s->report.text && s->run->argv)

@@ -158,13 +158,26 @@ TEST(the_one_rank_that_cannot_read_its_data_says_so)
     spawn_forget(&r);
 }
 
-TEST(replicas_that_begin_with_other_weights_are_named)
+TEST(a_rank_that_was_told_something_else_is_named)
 {
-    spawned r = start_script("4", "[ $WEFT_RANK = 3 ] && set -- \"$@\" --seed 99; exec \"$@\"",
-                             "--tensor-model-parallel-size 2");
-    CHECK_INT(spawn_finish(&r), 7);
-    CHECK_HAS(r.complained.data, "[3] weft: rank 3: rank 3 has other weights than its replica, rank 1\n");
-    spawn_forget(&r);
+    static const struct {
+        const char *flags, *says;
+        int code;
+    } cases[] = {
+        {"--seed 99", "[3] weft: rank 3: --seed is not what it is on rank 0\n", 2},
+        {"--lr-warmup-iters 5", "[3] weft: rank 3: --lr-warmup-iters is not what it is on rank 0\n", 2},
+        {"--no-such-thing", "[3] weft: rank 3: unknown option '--no-such-thing'", 2},
+        {"--data /etc/passwd", "[3] weft: rank 3: --data is not what it is on rank 0\n", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char script[160];
+        snprintf(script, sizeof script, "[ $WEFT_RANK = 3 ] && set -- \"$@\" %s; exec \"$@\"", cases[i].flags);
+        spawned r = start_script("4", script, "--tensor-model-parallel-size 2");
+        CHECK_INT(spawn_finish(&r), cases[i].code);
+        CHECK_HAS(r.complained.data, cases[i].says);
+        CHECK_INT(spawn_count(r.complained.data, "\n"), 2);
+        spawn_forget(&r);
+    }
 }
 
 /* ---- ranks that are lost ---- */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A trainer as its ranks open it, looked at from inside. */
+#include "gpt/trainer.h"
+#include "harness/ranks.h"
+
+enum { RANKS = 2 };
+
+typedef struct rank_state {
+    gpt_options options;
+    gpt_layout layout;
+    gpt_text text;
+    gpt_trainer trainer;
+    gpt_failure failure;
+} rank_state;
+
+static void open_rank(rank_state *r, weft_world *world)
+{
+    char *argv[] = {(char *)"gpt", (char *)"--num-layers",        (char *)"2", (char *)"--hidden-size",
+                    (char *)"16",  (char *)"--seq-length",        (char *)"8", (char *)"--micro-batch-size",
+                    (char *)"1",   (char *)"--global-batch-size", (char *)"8"};
+    *r = (rank_state){0};
+    CHECK_INT(gpt_options_read(&r->options, sizeof argv / sizeof *argv, argv, &r->failure), OPTIONS_GO);
+    CHECK(gpt_options_shape(&r->options, &r->trainer.shape, &r->failure) == 0);
+    CHECK(gpt_layout_plan(&r->layout, &r->options, RANKS, &r->failure) == 0);
+    CHECK_OK(gpt_layout_connect(&r->layout, &r->options, world));
+    CHECK(gpt_text_mock(&r->text, 1000, 1, 0.1, 8, 256, &r->failure) == 0);
+    r->trainer.options = &r->options, r->trainer.layout = &r->layout, r->trainer.text = &r->text;
+    r->trainer.all = all_ranks(world, "all", NULL);
+    CHECK_MSG(gpt_trainer_open(&r->trainer, &r->failure) == 0, "%s", r->failure.text);
+}
+
+static void close_rank(rank_state *r)
+{
+    weft_comm *all = r->trainer.all;
+    gpt_trainer_close(&r->trainer);
+    gpt_layout_close(&r->layout);
+    gpt_text_close(&r->text);
+    weft_comm_destroy(all);
+}
+
+/* One weight of one replica differs in its last bit. */
+static void one_bit_flips(weft_world *world, void *argument)
+{
+    (void)argument;
+    rank_state r;
+    uint64_t before, after;
+    int rank = weft_world_rank(world);
+    open_rank(&r, world);
+    CHECK_INT(gpt_trainer_compare(&r.trainer, &r.failure), 0);
+    CHECK_OK(gpt_trainer_hash(&r.trainer, &before));
+    if (rank == 1)
+        ((uint32_t *)r.trainer.parts[0].chunk.params[3].value)[7] ^= 1;
+    CHECK_INT(gpt_trainer_compare(&r.trainer, &r.failure), rank == 1 ? EXIT_WRONG : 0);
+    if (rank == 1)
+        CHECK_STR(r.failure.text, "rank 1 has other weights than its replica, rank 0");
+    CHECK_OK(gpt_trainer_hash(&r.trainer, &after));
+    CHECK(after == before); /* the first replica's count */
+    if (rank == 0)
+        ((uint32_t *)r.trainer.parts[0].chunk.params[3].value)[7] ^= 1;
+    CHECK_INT(gpt_trainer_compare(&r.trainer, &r.failure), 0);
+    CHECK_OK(gpt_trainer_hash(&r.trainer, &after));
+    CHECK(after != before);
+    close_rank(&r);
+}
+
+TEST(replicas_that_differ_in_one_bit_are_told_apart)
+{
+    ranks_as_threads(RANKS, NULL, one_bit_flips, NULL);
+}
+
+static void evaluation(weft_world *world, void *argument)
+{
+    (void)argument;
+    rank_state r;
+    double loss, again;
+    open_rank(&r, world);
+    CHECK_OK(gpt_trainer_evaluate(&r.trainer, &loss));
+    CHECK_NEAR(loss, log(256), 0.1); /* first weights know nothing */
+    CHECK_OK(gpt_trainer_evaluate(&r.trainer, &again));
+    CHECK(again == loss);
+    close_rank(&r);
+}
+
+TEST(an_evaluation_changes_nothing)
+{
+    ranks_as_threads(RANKS, NULL, evaluation, NULL);
+}
