@@ -47,7 +47,7 @@ bool options_given(const char *name, int argc, char **argv);
 
 /* "weft: ..." on stderr, and the code to return. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Put complaints into @p text from here on, without the "weft: "; NULL: back to stderr. */
+/* Put complaints into @p text from here on, without the "weft: "; NULL: back to stderr. While there is one thread. */
 void complain_into(char *text, size_t bytes);
 
 #endif

@@ -49,7 +49,7 @@ void gpt_report_setup(gpt_report *r, const gpt_setup *s)
 
 /* ---- steps ---- */
 
-static void wipe_bar(const gpt_report *r)
+void gpt_report_wipe(const gpt_report *r)
 {
     if (r->bar)
         fputs("\r\033[K", stderr);
@@ -79,12 +79,12 @@ static void print_line(const gpt_report *r, const gpt_line *l)
 
 void gpt_report_line(gpt_report *r, const gpt_line *line)
 {
-    int step = line->step, last = r->text ? r->options->iterations : 0;
     if (!r->text)
         return;
+    int step = line->step, last = r->options->iterations;
     if (r->json)
         gpt_json_line(r->json, r->options, line);
-    wipe_bar(r);
+    gpt_report_wipe(r);
     if (step == 1 || step == last || step % r->options->log_interval == 0)
         print_line(r, line);
     if (step < last)
@@ -96,8 +96,11 @@ void gpt_report_line(gpt_report *r, const gpt_line *line)
 static void print_times(FILE *text, const char *who, const gpt_times *t)
 {
     double communicating = t->hidden + t->exposed;
-    fprintf(text, "%-22s %9.2f %9.2f %9.2f %9.2f %9.0f %%\n", who, t->computing, t->hidden, t->exposed, t->idle,
-            communicating > 0 ? 100 * t->hidden / communicating : 0);
+    fprintf(text, "%-22s %9.2f %9.2f %9.2f %9.2f", who, t->computing, t->hidden, t->exposed, t->idle);
+    if (communicating >= 0.005) /* more than the columns show as zero */
+        fprintf(text, " %9.0f %%\n", 100 * t->hidden / communicating);
+    else
+        fprintf(text, " %11s\n", "-");
 }
 
 void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary *s)
@@ -121,15 +124,21 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
     fprintf(r->text, "weights %016llx\n", (unsigned long long)s->weights_hash);
 }
 
+/* Take what is left to the file; @p end closes it, or not. */
+static int end_file(FILE *file, int (*end)(FILE *file), const char *name, gpt_failure *failure)
+{
+    bool lost = ferror(file);
+    errno = 0;
+    if (end(file) == 0 && !lost)
+        return 0;
+    return gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", name, strerror(errno ? errno : EIO));
+}
+
 int gpt_report_close(gpt_report *r, gpt_failure *failure)
 {
-    bool failed = r->text && fflush(r->text) != 0;
-    if (failed)
-        gpt_fail(failure, EXIT_FAILED, "cannot write the report: %s", strerror(errno));
-    if (r->json && (ferror(r->json) || (r->json == stdout ? fflush(stdout) : fclose(r->json)) != 0)) {
-        failed = true;
-        gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", r->options->json, strerror(errno));
-    }
+    int code = r->text ? end_file(r->text, fflush, "standard output", failure) : 0;
+    if (r->json && end_file(r->json, r->json == stdout ? fflush : fclose, r->options->json, failure))
+        code = failure->code;
     *r = (gpt_report){0};
-    return failed ? failure->code : 0;
+    return code;
 }

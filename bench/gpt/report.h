@@ -45,6 +45,8 @@ int gpt_report_open(gpt_report *report, const gpt_options *options, gpt_failure 
 void gpt_report_setup(gpt_report *report, const gpt_setup *setup);
 void gpt_report_line(gpt_report *report, const gpt_line *line);
 void gpt_report_summary(gpt_report *report, const gpt_setup *setup, const gpt_summary *summary);
+/* Take the bar off the terminal, before something else is said there. */
+void gpt_report_wipe(const gpt_report *report);
 /* Has everything been written? */
 int gpt_report_close(gpt_report *report, gpt_failure *failure);
 

@@ -43,6 +43,7 @@ void gpt_json_line(FILE *json, const gpt_options *o, const gpt_line *line)
     fputc('{', json);
     put_all(json, fields, sizeof fields / sizeof *fields);
     fprintf(json, "\"skipped\":%s}\n", line->skipped ? "true" : "false");
+    fflush(json); /* for who reads along */
 }
 
 void gpt_json_summary(FILE *json, const gpt_setup *setup, const gpt_summary *s)

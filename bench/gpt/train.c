@@ -257,6 +257,7 @@ static void give_up(session *s)
     int rank = weft_world_rank(s->world), none = 0;
     const gpt_failure *f = &s->failure;
     atomic_compare_exchange_strong(&s->run->code, &none, f->code);
+    gpt_report_wipe(&s->report);
     if (!*f->text)
         return;
     if (rank > 0)

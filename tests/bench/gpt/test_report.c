@@ -71,6 +71,16 @@ TEST(nothing_held_out_is_null)
     training_forget(&t);
 }
 
+TEST(a_step_whose_gradient_is_not_finite_is_skipped_and_said_so)
+{
+    training t = training_on_threads(2, "--train-iters 6 --lr 1e30 --clip-grad 0 --lr-warmup-iters 0");
+    CHECK_INT(t.code, 0);
+    CHECK(!json_bool(json_get(t.lines[0], "skipped"), true));
+    CHECK(json_bool(json_get(t.lines[5], "skipped"), false));
+    CHECK(json_is_null(json_get(t.lines[5], "grad_norm")));
+    training_forget(&t);
+}
+
 static spawned run_alone(const char *flags)
 {
     static char line[1024];

@@ -130,6 +130,11 @@ TEST(a_report_that_cannot_be_written_is_named)
     CHECK_INT(spawn_finish(&r), 1);
     CHECK_HAS(r.complained.data, "[0] weft: cannot write '/dev/full': No space left on device\n");
     spawn_forget(&r);
+    spawned full = spawn_weft(&(const spawn_setup){.out = "/dev/full"},
+                              (const char *const[]){"gpt", "--mock-data", "--train-iters", "1", NULL});
+    CHECK_INT(spawn_finish(&full), 1);
+    CHECK_HAS(full.complained.data, "weft: cannot write 'standard output': No space left on device\n");
+    spawn_forget(&full);
 }
 
 /* ---- ranks that differ ---- */

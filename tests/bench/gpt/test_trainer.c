@@ -6,25 +6,34 @@
 enum { RANKS = 2 };
 
 typedef struct rank_state {
-    gpt_options options;
     gpt_layout layout;
     gpt_text text;
     gpt_trainer trainer;
     gpt_failure failure;
 } rank_state;
 
-static void open_rank(rank_state *r, weft_world *world)
+static gpt_options small(void)
 {
-    char *argv[] = {(char *)"gpt", (char *)"--num-layers",        (char *)"2", (char *)"--hidden-size",
-                    (char *)"16",  (char *)"--seq-length",        (char *)"8", (char *)"--micro-batch-size",
-                    (char *)"1",   (char *)"--global-batch-size", (char *)"8"};
+    static const char *const flags[] = {"gpt", "--num-layers",       "2", "--hidden-size",       "16", "--seq-length",
+                                        "8",   "--micro-batch-size", "1", "--global-batch-size", "8"};
+    enum { COUNT = sizeof flags / sizeof *flags };
+    char *argv[COUNT];
+    gpt_options options;
+    gpt_failure failure;
+    for (int i = 0; i < COUNT; i++)
+        argv[i] = (char *)flags[i];
+    CHECK_INT(gpt_options_read(&options, COUNT, argv, &failure), OPTIONS_GO);
+    return options;
+}
+
+static void open_rank(rank_state *r, weft_world *world, const gpt_options *options)
+{
     *r = (rank_state){0};
-    CHECK_INT(gpt_options_read(&r->options, sizeof argv / sizeof *argv, argv, &r->failure), OPTIONS_GO);
-    CHECK(gpt_options_shape(&r->options, &r->trainer.shape, &r->failure) == 0);
-    CHECK(gpt_layout_plan(&r->layout, &r->options, RANKS, &r->failure) == 0);
-    CHECK_OK(gpt_layout_connect(&r->layout, &r->options, world));
+    CHECK(gpt_options_shape(options, &r->trainer.shape, &r->failure) == 0);
+    CHECK(gpt_layout_plan(&r->layout, options, RANKS, &r->failure) == 0);
+    CHECK_OK(gpt_layout_connect(&r->layout, options, world));
     CHECK(gpt_text_mock(&r->text, 1000, 1, 0.1, 8, 256, &r->failure) == 0);
-    r->trainer.options = &r->options, r->trainer.layout = &r->layout, r->trainer.text = &r->text;
+    r->trainer.options = options, r->trainer.layout = &r->layout, r->trainer.text = &r->text;
     r->trainer.all = all_ranks(world, "all", NULL);
     CHECK_MSG(gpt_trainer_open(&r->trainer, &r->failure) == 0, "%s", r->failure.text);
 }
@@ -41,11 +50,10 @@ static void close_rank(rank_state *r)
 /* One weight of one replica differs in its last bit. */
 static void one_bit_flips(weft_world *world, void *argument)
 {
-    (void)argument;
     rank_state r;
     uint64_t before, after;
     int rank = weft_world_rank(world);
-    open_rank(&r, world);
+    open_rank(&r, world, argument);
     CHECK_INT(gpt_trainer_compare(&r.trainer, &r.failure), 0);
     CHECK_OK(gpt_trainer_hash(&r.trainer, &before));
     if (rank == 1)
@@ -65,15 +73,15 @@ static void one_bit_flips(weft_world *world, void *argument)
 
 TEST(replicas_that_differ_in_one_bit_are_told_apart)
 {
-    ranks_as_threads(RANKS, NULL, one_bit_flips, NULL);
+    gpt_options options = small();
+    ranks_as_threads(RANKS, NULL, one_bit_flips, &options);
 }
 
 static void evaluation(weft_world *world, void *argument)
 {
-    (void)argument;
     rank_state r;
     double loss, again;
-    open_rank(&r, world);
+    open_rank(&r, world, argument);
     CHECK_OK(gpt_trainer_evaluate(&r.trainer, &loss));
     CHECK_NEAR(loss, log(256), 0.1); /* first weights know nothing */
     CHECK_OK(gpt_trainer_evaluate(&r.trainer, &again));
@@ -83,5 +91,6 @@ static void evaluation(weft_world *world, void *argument)
 
 TEST(an_evaluation_changes_nothing)
 {
-    ranks_as_threads(RANKS, NULL, evaluation, NULL);
+    gpt_options options = small();
+    ranks_as_threads(RANKS, NULL, evaluation, &options);
 }
