@@ -38,16 +38,17 @@ typedef struct failure {
 } failure;
 
 static const failure failures[] = {
-    {0, WEFT_ACTION_F, 0, 0, 0, 0, "stage 0: the callback of F 0.0 returned E_NOT_FOUND", true},
-    {1, WEFT_ACTION_F, 2, 0, 0, 0, "stage 1: the callback of F 2.0 returned E_NOT_FOUND", true},
-    {2, WEFT_ACTION_F, 3, 0, 0, 0, "stage 2: the callback of F 3.0 returned E_NOT_FOUND", true},
-    {2, WEFT_ACTION_B, 0, 0, 0, 0, "stage 2: the callback of B 0.0 returned E_NOT_FOUND", true},
-    {1, WEFT_ACTION_B, 1, 0, 0, 0, "stage 1: the callback of B 1.0 returned E_NOT_FOUND", true},
-    {0, WEFT_ACTION_B, 1, 0, 0, 0, "stage 0: the callback of B 1.0 returned E_NOT_FOUND", false},
-    {2, WEFT_ACTION_W, 1, 0, 0, 0, "stage 2: the callback of W 1.0 returned E_NOT_FOUND", false},
-    {2, WEFT_ACTION_SYNC, 0, WEFT_E_NOT_FOUND, 0, 0, "stage 2: the callback of SYNC returned E_NOT_FOUND", false},
-    {0, WEFT_ACTION_SYNC, 0, 0, WEFT_E_NOT_FOUND, 0, "stage 0: the callback of finalize returned E_NOT_FOUND", false},
-    {1, WEFT_ACTION_SYNC, 0, 0, 0, WEFT_E_NOT_FOUND, "stage 1: the callback of release, F 0.0 returned E_NOT_FOUND",
+    {0, WEFT_ACTION_F, 0, 0, 0, 0, "stage 0: the trainer's F 0.0 returned E_NOT_FOUND", true},
+    {1, WEFT_ACTION_F, 2, 0, 0, 0, "stage 1: the trainer's F 2.0 returned E_NOT_FOUND", true},
+    {2, WEFT_ACTION_F, 3, 0, 0, 0, "stage 2: the trainer's F 3.0 returned E_NOT_FOUND", true},
+    {2, WEFT_ACTION_B, 0, 0, 0, 0, "stage 2: the trainer's B 0.0 returned E_NOT_FOUND", true},
+    {1, WEFT_ACTION_B, 1, 0, 0, 0, "stage 1: the trainer's B 1.0 returned E_NOT_FOUND", true},
+    {0, WEFT_ACTION_B, 1, 0, 0, 0, "stage 0: the trainer's B 1.0 returned E_NOT_FOUND", false},
+    {2, WEFT_ACTION_W, 1, 0, 0, 0, "stage 2: the trainer's W 1.0 returned E_NOT_FOUND", false},
+    {2, WEFT_ACTION_SYNC, 0, WEFT_E_NOT_FOUND, 0, 0, "stage 2: the trainer's SYNC of chunk 0 returned E_NOT_FOUND",
+     false},
+    {0, WEFT_ACTION_SYNC, 0, 0, WEFT_E_NOT_FOUND, 0, "stage 0: the trainer's finalize returned E_NOT_FOUND", false},
+    {1, WEFT_ACTION_SYNC, 0, 0, 0, WEFT_E_NOT_FOUND, "stage 1: the trainer's release of F 0.0 returned E_NOT_FOUND",
      false},
 };
 
@@ -105,15 +106,15 @@ TEST(a_callback_may_say_why_it_failed)
     t.fail_kind = WEFT_ACTION_B, t.fail_microbatch = 2, t.fail_with = WEFT_E_NOT_FOUND;
     trainer_open(&t, NULL, s);
     CHECK_INT(trainer_run(&t), WEFT_E_NOT_FOUND);
-    CHECK_STR(weft_last_error(), "stage 0: the callback of B 2.0 returned E_NOT_FOUND: no such file");
+    CHECK_STR(weft_last_error(), "stage 0: the trainer's B 2.0 returned E_NOT_FOUND: no such file");
     /* What was said before the run is not its reason. */
     t.before = NULL;
     CHECK_INT(trainer_run(&t), WEFT_E_NOT_FOUND);
-    CHECK_STR(weft_last_error(), "stage 0: the callback of B 2.0 returned E_NOT_FOUND");
+    CHECK_STR(weft_last_error(), "stage 0: the trainer's B 2.0 returned E_NOT_FOUND");
     /* Only WEFT_OK is fine. */
     t.fail_with = WEFT_PENDING;
     CHECK_INT(trainer_run(&t), WEFT_E_INVALID);
-    CHECK_STR(weft_last_error(), "stage 0: the callback of B 2.0 returned PENDING");
+    CHECK_STR(weft_last_error(), "stage 0: the trainer's B 2.0 returned PENDING");
     t.fail_with = WEFT_OK;
     trainer_check(&t); /* without a comm the next window is whole again */
     trainer_close(&t);
