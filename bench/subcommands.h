@@ -4,6 +4,7 @@
 #ifndef WEFT_BENCH_SUBCOMMANDS_H
 #define WEFT_BENCH_SUBCOMMANDS_H
 
+int command_perf(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_topo(int argc, char **argv);
 int command_schedule(int argc, char **argv);

@@ -35,7 +35,7 @@ typedef struct weft_op {
 
     /* Filled by the backend, in ticks of weft_trace_now(); 0 = not known. */
     uint64_t first;        /**< When the first byte moved. */
-    uint64_t last;         /**< When it was complete. */
+    uint64_t last;         /**< When it was complete; 0 = now, when it is given back. */
     uint64_t last_arrival; /**< When the last rank arrived. */
     int32_t late_rank;     /**< World rank that arrived last; -1 = not known. */
 
@@ -72,7 +72,9 @@ typedef struct weft_backend_comm {
 
 /** What `progress` answers. */
 enum {
-    WEFT_PROGRESS_MOVED = 1 /**< Something happened: call again at once. */
+    WEFT_PROGRESS_MOVED = 1, /**< Something happened: call again at once. */
+    WEFT_PROGRESS_ATTENTION =
+        2 /**< Others may come to wait for this rank: it must go on even if its callers compute. */
 };
 
 typedef struct weft_backend {
@@ -96,8 +98,8 @@ typedef struct weft_backend {
     weft_result (*comm_destroy)(void *comm, int force);
     /** Take @p op. WEFT_OK: taken. WEFT_AGAIN: nothing was taken, the same again after progress. */
     weft_result (*start)(void *comm, weft_op *op);
-    /** Move all operations of the world along, until about tick @p until. Answers WEFT_PROGRESS_*. */
-    unsigned (*progress)(void *state, uint64_t until);
+    /** Move all operations of the world along, for about @p slice_ticks at most. Answers WEFT_PROGRESS_*. */
+    unsigned (*progress)(void *state, uint64_t slice_ticks);
     /** Say what @p op waits for: names ranks, and what they were last seen doing. */
     void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
 } weft_backend;
