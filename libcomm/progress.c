@@ -51,8 +51,10 @@ static bool seat_try(weft__progress *p)
 void weft__progress_done(weft_op *op, weft_result result)
 {
     weft__work *work = work_of(op);
-    if (atomic_load_explicit(&work->taken_up, memory_order_relaxed))
+    if (atomic_load_explicit(&work->taken_up, memory_order_relaxed)) {
         work->comm->world->progress.in_flight--;
+        atomic_store_explicit(&work->taken_up, false, memory_order_relaxed); /* its next life begins elsewhere */
+    }
     if (!op->last)
         op->last = weft__ticks();
     __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_SEQ_CST);

@@ -58,6 +58,26 @@ TEST(operations_go_on_while_the_caller_computes)
     ranks_both_ways(4, engine_carries_on, NULL);
 }
 
+/* The slot of a work that has ended may live again at once, written by a thread that is not in the seat. */
+static void leave_alone(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "alone", NULL);
+    for (int i = 0; i < 100; i++) {
+        weft_work work;
+        CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+        const weft__work *slot = weft__work_find(work);
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+        CHECK(!atomic_load(&slot->taken_up));
+    }
+    weft_comm_destroy(comm);
+}
+
+TEST(the_watchdog_leaves_works_that_have_ended_alone)
+{
+    ranks_both_ways(2, leave_alone, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- sleeping */
 
 static void bind_to_first_core(void)
