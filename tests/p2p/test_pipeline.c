@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipelines compute what one process does, in the order of their lists, whatever the policy, shape, batching and timing;
- * messages go on behind computing. */
+/* Pipelines compute what one process does, in the order of their lists, whatever the policy, shape, batching and
+ * timing; messages go on behind computing. */
 #include <dirent.h>
 #include <stdatomic.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong is refused before the first step, on all stages, with one message that names it; the comm stays usable. */
+/* What is wrong is refused before the first step, on all stages, with a message that names it; the comm lives on. */
 #include <stdlib.h>
 
 #include "base/memory.h"
