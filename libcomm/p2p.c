@@ -27,8 +27,8 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
     return WEFT_OK;
 }
 
-/* The receive of this batch that message @p index, a send to this rank, belongs to: of those on its channel, the one with
- * the same place among receives as the send has among sends; NULL if there is none. */
+/* The receive of this batch that message @p index, a send to this rank, belongs to: of those on its channel, the one
+ * with the same place among receives as the send has among sends; NULL if there is none. */
 static const weft_p2p *own_receive(int self, const weft_p2p *batch, size_t count, size_t index)
 {
     size_t place = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seat and the engine.
  *
- * A thread that leaves the seat while works are in flight says so in the rank's header (`asleep`), polls everything once
- * more, and goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an operation
- * costs no system call unless there is something to do at once, and nothing is lost in between. */
+ * A thread that leaves the seat while works are in flight says so in the rank's header (`asleep`), polls everything
+ * once more, and goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an
+ * operation costs no system call unless there is something to do at once, and nothing is lost in between. */
 #include "progress.h"
 
 #include <errno.h>
@@ -261,7 +261,8 @@ static void hear(int fd)
     } while (n < 0 && errno == EINTR);
 }
 
-/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost. */
+/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost.
+ * */
 static void suspect_lost_wake(weft_world *world, uint32_t who)
 {
     const _Atomic uint32_t *asleep = &world->own->header->asleep;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: who moves works along. Only the thread in the world's seat touches backends; callers that wait take it, and the
- * engine, a thread of weft's own, has it while nobody waits and something is due. */
+/* Progress: who moves works along. Only the thread in the world's seat touches backends; callers that wait take it,
+ * and the engine, a thread of weft's own, has it while nobody waits and something is due. */
 #ifndef WEFT_LIBCOMM_PROGRESS_H
 #define WEFT_LIBCOMM_PROGRESS_H
 #include <pthread.h>

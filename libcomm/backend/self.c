@@ -43,10 +43,14 @@ static void comm_abort(void *comm, weft_result result, const char *text)
     (void)comm, (void)result, (void)text;
 }
 
-static weft_result comm_destroy(void *comm, int force)
+static void comm_leave(void *comm)
 {
-    (void)comm, (void)force;
-    return WEFT_OK;
+    (void)comm;
+}
+
+static void comm_destroy(void *comm)
+{
+    (void)comm;
 }
 
 static weft_result start(void *comm, weft_op *op)
@@ -79,6 +83,7 @@ const weft_backend weft__backend_self = {
     .comm_create = comm_create,
     .comm_connect = comm_connect,
     .comm_abort = comm_abort,
+    .comm_leave = comm_leave,
     .comm_destroy = comm_destroy,
     .start = start,
     .progress = progress,

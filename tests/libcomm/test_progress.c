@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seat and the engine: operations go on while callers compute, nobody's wake is lost, and a steady step allocates and
- * locks nothing. */
+/* The seat and the engine: operations go on while callers compute, nobody's wake is lost, and a steady step allocates
+ * and locks nothing. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static void compute_ms(double ms)
 
 /* ------------------------------------------------------------------------------------------- the engine */
 
-/* Rank 0 starts, computes without a call, and finds the operation done by its engine; the peers come late, so that there
- * was nothing to do at the start. */
+/* Rank 0 starts, computes without a call, and finds the operation done by its engine; the peers come late, so that
+ * there was nothing to do at the start. */
 static void engine_carries_on(weft_world *world, void *argument)
 {
     (void)argument;
@@ -150,8 +150,7 @@ static void steady_steps(weft_world *world, void *argument)
     weft_comm *comm = all_ranks(world, "steady", NULL), *second = all_ranks(world, "second", NULL);
     int rank = weft_world_rank(world), ranks = weft_world_size(world);
     void *memory;
-    CHECK_OK(weft_memory_alloc(world, 1 << 20, &memory));
-    float *v = memory, *w = v + 100000;
+    CHECK_OK(weft_memory_alloc(world, 2 << 20, &memory));
     weft_comm *both[2] = {comm, second};
     for (int step = 0; step < 110; step++) {
         if (step == 10) { /* steady from here */
@@ -162,6 +161,7 @@ static void steady_steps(weft_world *world, void *argument)
         }
         weft_work works[8];
         for (int k = 0; k < 2; k++) {
+            float *v = (float *)memory + k * 250000, *w = v + 100000;
             CHECK_OK(weft_reduce_scatter_start(both[k], v, v + 1000 * rank, 1000, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST,
                                                &works[k]));
             CHECK_OK(weft_all_reduce_start(both[k], w, w, 40000, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &works[2 + k]));

@@ -16,7 +16,8 @@ FOREIGN = {
     r"mpi\.h": ["libcomm/backend/mpi/"],
     r"ucp/|ucs/|uct/": ["libcomm/backend/ucx/"],
     r"nccl\.h": ["libcomm/backend/nccl/", "libcomm/include/weft/nccl.h"],
-    r"cuda|cublas": ["libcomm/device/cuda.c", "libcomm/backend/nccl/", "libcomm/include/weft/cuda.h", "bench/gpt/cuda/"],
+    r"cuda|cublas": ["libcomm/device/cuda.c", "libcomm/backend/nccl/", "libcomm/include/weft/cuda.h",
+                     "bench/gpt/cuda/"],
 }
 
 
@@ -74,5 +75,5 @@ def every_file_says_its_licence_and_what_it_is_for():
         assert says or path.parts[-3] == "tests" or "tests" in path.parts, f"{path.relative_to(top)}: no first comment"
 
 
-tap.main(libcomm_knows_nothing_of_the_folders_above, siblings_do_not_see_each_other, the_command_uses_public_headers_only,
-         foreign_headers_stay_where_they_belong, every_file_says_its_licence_and_what_it_is_for)
+tap.main(libcomm_knows_nothing_of_the_folders_above, siblings_do_not_see_each_other,
+         the_command_uses_public_headers_only, foreign_headers_stay_where_they_belong, every_file_says_its_licence_and_what_it_is_for)

@@ -35,7 +35,8 @@ def the_first_program_runs_as_processes_and_as_threads():
         source, program = pathlib.Path(scratch) / "first.c", pathlib.Path(scratch) / "first"
         source.write_text(blocks("c")[0])
         includes = [f"-I{folder}" for folder in top.glob("*/include")]
-        tap.run("cc", "-std=c17", "-Wall", "-Wextra", "-pedantic", "-Werror", *includes, source, f"-L{build}", "-lweft", "-o", program)
+        strict = ["-std=c17", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+        tap.run("cc", *strict, *includes, source, f"-L{build}", "-lweft", "-o", program)
         env = {**os.environ, "LD_LIBRARY_PATH": str(build)}
         for how in [], ["--threads"]:
             lines = tap.run(weft, "run", "-n", "4", "--prefix", "none", *how, "--", program, env=env).split("\n")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages. Each peer and channel is a lane with mail of its own in both directions, so lanes never hold each other up. A
- * small message goes through the pipe and is done at once; a large one is fetched where it lies, or streamed through the
- * pipe if the peer cannot reach it. */
+/* Messages. Each peer and channel is a lane with mail of its own in both directions, so lanes never hold each other
+ * up. A small message goes through the pipe and is done at once; a large one is fetched where it lies, or streamed
+ * through the pipe if the peer cannot reach it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -112,6 +112,7 @@ const weft_backend weft__backend_local = {
     .comm_create = weft__local_comm_create,
     .comm_connect = weft__local_comm_connect,
     .comm_abort = weft__local_abort,
+    .comm_leave = weft__local_comm_leave,
     .comm_destroy = weft__local_comm_destroy,
     .start = start,
     .progress = progress,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local backend from inside: ranks of one host that read each other's memory. Everything here happens in the seat. */
+/* The local backend from inside: ranks of one host that read each other's memory. Everything here happens in the
+ * seat. */
 #ifndef WEFT_LOCAL_LOCAL_H
 #define WEFT_LOCAL_LOCAL_H
 #include <stdbool.h>
@@ -96,13 +97,15 @@ struct weft__local {
 weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
                                     unsigned char card[WEFT_BACKEND_CARD_BYTES]);
 weft_result weft__local_comm_connect(void *comm, const unsigned char *cards);
-weft_result weft__local_comm_destroy(void *comm, int force);
+void weft__local_comm_leave(void *comm);
+void weft__local_comm_destroy(void *comm);
 
 /* fail.c: failures */
 void weft__local_abort(void *comm, weft_result result, const char *text);
 /* Nothing can be done now: is that because a member has failed or gone? Then the comm fails. */
 void weft__local_look_for_failure(weft__local_comm *lc);
-/* After memory of @p member was read for operation @p number: was it still the member's to give? False: the comm fails. */
+/* After memory of @p member was read for operation @p number: was it still the member's to give? False: the comm
+ * fails. */
 #define WEFT__ANY_NUMBER UINT64_MAX
 bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number);
 /* Give operations of a failed comm back once nobody writes into their buffers. */

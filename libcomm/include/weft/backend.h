@@ -2,9 +2,10 @@
 /** @file  Backends: plugins that carry operations. A backend is one constant table; weft copies it at registration over
  *         a table whose every call answers E_UNSUPPORTED, so it may leave out what it cannot do.
  *
- *  Who calls what: opening, closing and everything on comms but `abort` comes from one thread at a time for a world (the
- *  one in the world's seat); `abort` comes from any. No call may wait for a peer. An operation is handed over once by
- *  `start`, is moved along by `progress`, and is given back by weft_backend_done(): the backend may then not touch it. */
+ *  Who calls what: opening, closing and everything on comms but `abort` comes from one thread at a time for a world
+ *  (the one in the world's seat); `abort` comes from any. No call may wait for a peer. An operation is handed over
+ *  once by `start`, is moved along by `progress`, and is given back by weft_backend_done(): the backend may then not
+ *  touch it. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -93,9 +94,10 @@ typedef struct weft_backend {
     weft_result (*comm_connect)(void *comm, const unsigned char *cards);
     /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. */
     void (*comm_abort)(void *comm, weft_result result, const char *text);
-    /** Give the comm up; its operations are gone. WEFT_PENDING: other ranks may still look at it, so it is asked again
-     *  later; with @p force it must go now. */
-    weft_result (*comm_destroy)(void *comm, int force);
+    /** This rank gives the comm up: its operations are gone, but other ranks may still look at its memory. */
+    void (*comm_leave)(void *comm);
+    /** All ranks have given it up. */
+    void (*comm_destroy)(void *comm);
     /** Take @p op. WEFT_OK: taken. WEFT_AGAIN: nothing was taken, the same again after progress. */
     weft_result (*start)(void *comm, weft_op *op);
     /** Move all operations of the world along, for about @p slice_ticks at most. Answers WEFT_PROGRESS_*. */
