@@ -478,6 +478,18 @@ const char *weft_comm_backend(const weft_comm *comm)
     return comm->backend->name;
 }
 
+weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out)
+{
+    size_t size = config_out->size;
+    if (size < sizeof size)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", size);
+    weft_comm_config config = comm->config;
+    config.size = size;
+    config.backend = comm->backend->name;
+    memcpy(config_out, &config, size < sizeof config ? size : sizeof config);
+    return WEFT_OK;
+}
+
 weft_queues weft_comm_queues(const weft_comm *comm)
 {
     return comm->facts.queues;

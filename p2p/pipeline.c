@@ -8,7 +8,6 @@
 #include <weft/trace.h>
 
 #include "base/error.h"
-#include "comm.h"
 
 /* A callback did not return WEFT_OK: say which, and what weft had to say meanwhile, if anything. */
 static weft_result callback_failed(const weft_pipeline *p, const char *what, weft_result result)
