@@ -130,8 +130,10 @@ weft_result weft_pipeline_run(weft_pipeline *pipeline)
 {
     if (!pipeline)
         return weft__fail(WEFT_E_INVALID, "there is no pipeline to run");
-    if (pipeline->comm)
-        WEFT_TRY(weft__comm_usable(pipeline->comm)); /* before anything is computed for it */
+    char why[sizeof pipeline->said];
+    weft_result verdict = pipeline->comm ? weft_comm_error(pipeline->comm, why, sizeof why) : WEFT_OK;
+    if (verdict != WEFT_OK)
+        return weft__fail_quietly(verdict, why); /* before anything is computed for it */
     snprintf(pipeline->said, sizeof pipeline->said, "%s", weft_last_error());
     weft_result result = run_window(pipeline);
     return result == WEFT_OK ? WEFT_OK : give_up(pipeline, result);
