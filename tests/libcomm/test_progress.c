@@ -114,8 +114,7 @@ static void sleep_often(weft_world *world, void *argument)
 TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
 {
     int alone[2] = {100000, 0}, together[2] = {450000, 1};
-    const char *slow = getenv("WEFT_TEST_SLOWDOWN");
-    if (slow && atof(slow) > 1) /* a sanitizer looks for races, not for rarities */
+    if (test_is_slow())
         alone[0] = together[0] = 20000;
     ranks_as_processes(2, NULL, sleep_often, alone);
     ranks_as_threads(2, NULL, sleep_often, together);
