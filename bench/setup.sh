@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by bench/demo, tests/run and .ci/run: installs what is missing on Debian and builds. Needs nothing but the base
-# system. Sets $top to the top of the tree.
+# Sourced by bench/demo, tests/run and .ci/run: installs what is missing on Debian and builds. Needs nothing but the
+# base system. Sets $top to the top of the tree.
 
 top=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 
@@ -18,7 +18,7 @@ install() {
     say "installing$missing"
     as_root=
     if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || { say "missing packages, and neither root nor sudo to install them:$missing"; exit 1; }
+        command -v sudo >/dev/null || { say "neither root nor sudo to install:$missing"; exit 1; }
         as_root=sudo
     fi
     # shellcheck disable=SC2086

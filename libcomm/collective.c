@@ -91,29 +91,35 @@ static weft_result check_buffers(const weft_comm *comm, const weft_collective *c
     return WEFT_OK;
 }
 
-weft_result weft_collective_start(weft_comm *comm, const weft_collective *what, weft_stream after, weft_work *work_out)
+/* Check, and fill a work. */
+static weft_result prepare(weft_comm *comm, const weft_collective *what, weft_stream after, weft__work **work_out)
 {
     WEFT_TRY(weft__comm_usable(comm));
     WEFT_TRY(check_numbers(comm, what));
     WEFT_TRY(check_buffers(comm, what));
-    weft__work *work;
-    WEFT_TRY(weft__start_prepare(comm, after, &work));
-    weft_op *op = &work->op;
+    WEFT_TRY(weft__start_prepare(comm, after, what->after, work_out));
+    weft_op *op = &(*work_out)->op;
     op->is_p2p = 0;
     op->what = *what;
     op->message_count = 0;
     op->label = what->label;
-    op->number = comm->collectives + 1;
-    WEFT_TRY(weft__start(work, what->after, work_out));
-    comm->collectives++;
+    op->number = ++comm->collectives;
+    return WEFT_OK;
+}
+
+weft_result weft_collective_start(weft_comm *comm, const weft_collective *what, weft_stream after, weft_work *work_out)
+{
+    weft__work *work;
+    WEFT_TRY(prepare(comm, what, after, &work));
+    *work_out = weft__start(work);
     return WEFT_OK;
 }
 
 weft_result weft_collective_run(weft_comm *comm, const weft_collective *what, weft_stream stream)
 {
-    weft_work work;
-    WEFT_TRY(weft_collective_start(comm, what, stream, &work));
-    return weft_work_finish(work, stream);
+    weft__work *work;
+    WEFT_TRY(prepare(comm, what, stream, &work));
+    return weft__run(work);
 }
 
 /* ------------------------------------------------------------------------------------------- the common cases */

@@ -188,7 +188,7 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     weft_world *world = comm->world;
     if (comm->size == 1)
         return WEFT_OK;
-    comm->card = weft__board_take(world->own->header->cards, comm->name, comm->use->count);
+    comm->card = weft__board_take(world->own->header->cards, comm->name, comm->incarnation);
     if (!comm->card)
         return weft__fail(WEFT_E_BUSY, "comm %s: a rank can have %d comms", comm->name, WEFT__CARDS);
     weft__card_terms *terms = &comm->card->terms;
@@ -223,6 +223,7 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
         return WEFT_E_NO_MEMORY;
     memcpy(comm->ranks, ranks, (size_t)count * sizeof *ranks);
     WEFT_TRY(use_name(world, name, &comm->use));
+    comm->incarnation = comm->use->count;
     unsigned char card[WEFT_BACKEND_CARD_BYTES] = {0};
     WEFT_TRY(create_behind(comm, card));
     return post_card(comm, card);
@@ -286,7 +287,7 @@ static weft_result look_for_cards(const weft_comm *comm, unsigned char *cards, b
         if (seen[i])
             continue;
         int rank = comm->ranks[i];
-        const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->name, comm->use->count);
+        const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->name, comm->incarnation);
         if (card) {
             WEFT_TRY(compare_terms(comm, &comm->card->terms, &card->terms, rank));
             memcpy(cards + (size_t)i * WEFT_BACKEND_CARD_BYTES, card->backend_card, WEFT_BACKEND_CARD_BYTES);
@@ -393,11 +394,27 @@ static void drop_works(weft_comm *comm)
         }
 }
 
+static bool all_have_left(const weft_comm *comm)
+{
+    weft_world *world = comm->world;
+    for (int i = 0; comm->card && i < comm->size; i++) { /* without a card nobody has heard of it */
+        const weft__segment_header *header = world->segments[comm->ranks[i]]->header;
+        bool gone = comm->ranks[i] == world->rank || atomic_load(&world->lost[comm->ranks[i]]) ||
+                    atomic_load(&header->state) == WEFT__RANK_CLOSED ||
+                    (comm->connected && weft__board_has_left(header->cards, comm->name, comm->incarnation));
+        if (!gone)
+            return false;
+    }
+    return true;
+}
+
 /* Give up what others may still look at, if they have all gone. In the seat. */
 static bool bury(weft_comm *comm, bool force)
 {
-    if (comm->backend_comm && comm->backend->comm_destroy(comm->backend_comm, force) == WEFT_PENDING)
+    if (!force && !all_have_left(comm))
         return false;
+    if (comm->backend_comm)
+        comm->backend->comm_destroy(comm->backend_comm);
     if (!force) /* else a member that is late must still find out that this rank was here */
         weft__board_remove(comm->card);
     pthread_mutex_destroy(&comm->verdict_lock);
@@ -434,6 +451,9 @@ void weft_comm_destroy(weft_comm *comm)
     }
     if (comm->use)
         comm->use->in_use = false;
+    if (comm->backend_comm)
+        comm->backend->comm_leave(comm->backend_comm);
+    weft__board_leave(comm->card);
     comm->next = world->destroyed;
     world->destroyed = comm;
     weft__comms_bury(world, false);
@@ -465,6 +485,18 @@ const char *weft_comm_name(const weft_comm *comm)
 const char *weft_comm_backend(const weft_comm *comm)
 {
     return comm->backend->name;
+}
+
+weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out)
+{
+    size_t size = config_out->size;
+    if (size < sizeof size)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", size);
+    weft_comm_config config = comm->config;
+    config.size = size;
+    config.backend = comm->backend->name;
+    memcpy(config_out, &config, size < sizeof config ? size : sizeof config);
+    return WEFT_OK;
 }
 
 weft_queues weft_comm_queues(const weft_comm *comm)

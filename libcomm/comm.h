@@ -22,6 +22,7 @@ struct weft_comm {
     /* Creation. */
     weft__card *card;
     weft__name_use *use;
+    uint32_t incarnation; /* of the name, at its creation */
     bool connected;
 
     /* The seat's. */

@@ -27,8 +27,8 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
     return WEFT_OK;
 }
 
-/* The receive of this batch that message @p index, a send to this rank, belongs to: of those on its channel, the one with
- * the same place among receives as the send has among sends; NULL if there is none. */
+/* The receive of this batch that message @p index, a send to this rank, belongs to: of those on its channel, the one
+ * with the same place among receives as the send has among sends; NULL if there is none. */
 static const weft_p2p *own_receive(int self, const weft_p2p *batch, size_t count, size_t index)
 {
     size_t place = 0;
@@ -81,8 +81,9 @@ void weft__p2p_copy_own(const weft_op *op, int self)
     }
 }
 
-weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
-                           weft_work *work_out)
+/* Check, and fill a work. */
+static weft_result prepare(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
+                           weft__work **work_out)
 {
     WEFT_TRY(weft__comm_usable(comm));
     if (count > WEFT_P2P_BATCH_MAX)
@@ -91,8 +92,8 @@ weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count,
     for (size_t i = 0; i < count; i++)
         WEFT_TRY(check_message(comm, &batch[i]));
     WEFT_TRY(check_own(comm, batch, count));
-    weft__work *work;
-    WEFT_TRY(weft__start_prepare(comm, after, &work));
+    WEFT_TRY(weft__start_prepare(comm, after, WEFT_WORK_NONE, work_out));
+    weft__work *work = *work_out;
     memcpy(work->messages, batch, count * sizeof *batch);
     weft_op *op = &work->op;
     op->is_p2p = 1;
@@ -100,14 +101,23 @@ weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count,
     op->messages = work->messages;
     op->message_count = (uint32_t)count;
     op->label = label;
-    return weft__start(work, WEFT_WORK_NONE, work_out);
+    return WEFT_OK;
+}
+
+weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
+                           weft_work *work_out)
+{
+    weft__work *work;
+    WEFT_TRY(prepare(comm, batch, count, label, after, &work));
+    *work_out = weft__start(work);
+    return WEFT_OK;
 }
 
 weft_result weft_p2p_run(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream stream)
 {
-    weft_work work;
-    WEFT_TRY(weft_p2p_start(comm, batch, count, label, stream, &work));
-    return weft_work_finish(work, stream);
+    weft__work *work;
+    WEFT_TRY(prepare(comm, batch, count, label, stream, &work));
+    return weft__run(work);
 }
 
 weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_dtype dtype, int peer, weft_stream after,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seat and the engine.
  *
- * A thread that leaves the seat while works are in flight says so in the rank's header (`asleep`), polls everything once
- * more, and goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an operation
- * costs no system call unless there is something to do at once, and nothing is lost in between. */
+ * A thread that leaves the seat while works are in flight says so in the rank's header (`asleep`), polls everything
+ * once more, and goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an
+ * operation costs no system call unless there is something to do at once, and nothing is lost in between. */
 #include "progress.h"
 
 #include <errno.h>
@@ -27,6 +27,7 @@
 #define SLICE_NS      20000 /* longest time between two looks at who wants the seat */
 #define SLEEP_MS      1000  /* longest sleep: deadlines are looked at in between */
 #define OUTSIDE_NS    20000 /* spinning for the seat before sleeping on a work */
+#define CLOCK_EVERY   16    /* rounds of spinning between two looks at the clock */
 #define SUSPECT_MS    50    /* a ring may be this late before its wake counts as lost */
 #define LOOK_EVERY_NS 50000000ull
 
@@ -50,8 +51,10 @@ static bool seat_try(weft__progress *p)
 void weft__progress_done(weft_op *op, weft_result result)
 {
     weft__work *work = work_of(op);
-    if (atomic_load_explicit(&work->taken_up, memory_order_relaxed))
+    if (atomic_load_explicit(&work->taken_up, memory_order_relaxed)) {
         work->comm->world->progress.in_flight--;
+        atomic_store_explicit(&work->taken_up, false, memory_order_relaxed); /* its next life begins elsewhere */
+    }
     if (!op->last)
         op->last = weft__ticks();
     __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_SEQ_CST);
@@ -64,18 +67,8 @@ static bool begin(weft__work *work)
 {
     weft_comm *comm = work->comm;
     weft_result verdict = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
-    if (work->after) {
-        if (!weft__work_ended(work->after))
-            return false;
-        weft_result before = (weft_result)work->after->op.result;
-        weft__work_release(work->after);
-        work->after = NULL;
-        work->ready = weft__ticks();
-        if (before < 0 && verdict == WEFT_OK) {
-            weft__start_fail(comm, before);
-            verdict = before;
-        }
-    }
+    if (!weft__start_look_before(work, &verdict))
+        return false;
     if (verdict != WEFT_OK) {
         weft__progress_done(&work->op, verdict);
         return true;
@@ -126,6 +119,14 @@ static unsigned begin_held(weft_world *world)
     return moved;
 }
 
+static void take_up(weft_world *world, weft__work *work)
+{
+    atomic_store_explicit(&work->taken_up, true, memory_order_relaxed);
+    world->progress.in_flight++;
+    if (work->comm->held || !begin(work))
+        hold(world, work);
+}
+
 static unsigned take_fresh(weft_world *world)
 {
     weft__progress *p = &world->progress;
@@ -141,27 +142,25 @@ static unsigned take_fresh(weft_world *world)
     while (in_order) {
         weft__work *work = in_order;
         in_order = work->next;
-        atomic_store(&work->taken_up, true);
-        p->in_flight++;
-        if (work->comm->held || !begin(work))
-            hold(world, work);
+        take_up(world, work);
     }
     return WEFT_PROGRESS_MOVED;
 }
 
-/* Move everything along, for about a slice. */
-static unsigned once(weft_world *world)
+/* Move everything along, for about a slice. Did anything happen? */
+static bool once(weft_world *world)
 {
     weft__progress *p = &world->progress;
-    unsigned moved = take_fresh(world);
+    unsigned answer = take_fresh(world);
     if (p->held)
-        moved |= begin_held(world);
-    uint64_t until = weft__ticks() + p->slice_ticks;
+        answer |= begin_held(world);
     for (int i = 0; i < WEFT__BACKENDS; i++) {
         weft__backend_instance *b = &world->backends[i];
         if (b->open)
-            moved |= b->table.progress(b->state, until);
+            answer |= b->table.progress(b->state, p->slice_ticks);
     }
+    bool moved = answer & WEFT_PROGRESS_MOVED;
+    p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
     if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
         return moved;
     /* What a rank did before it was lost still counts, so failures wait until nothing moves, or for a while. */
@@ -170,7 +169,7 @@ static unsigned once(weft_world *world)
         atomic_store(&p->verdicts, 0);
         weft__watchdog_carry_out(world);
     }
-    return WEFT_PROGRESS_MOVED;
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------- leaving the seat */
@@ -183,28 +182,30 @@ static void wake_engine(weft_world *world)
 
 static void set_asleep(weft_world *world, uint32_t who)
 {
-    if (world->own)
+    if (world->own && atomic_load(&world->own->header->asleep) != who)
         atomic_store(&world->own->header->asleep, who);
 }
 
-/* Leave the seat, everything armed. If something is due at once, the seat is kept and the answer is true. */
+/* Leave the seat, the bell armed if others may come to wait for this rank. If it has something to do at once for them,
+ * the seat is kept and the answer is true. */
 static bool leave_unless_due(weft_world *world)
 {
     weft__progress *p = &world->progress;
-    do {
-        bool armed = p->in_flight > 0;
-        if (armed)
-            set_asleep(world, WEFT__ENGINE_SLEEPS);
-        if (once(world) && p->in_flight > 0) {
+    for (;;) {
+        bool armed = p->attention;
+        set_asleep(world, armed ? WEFT__ENGINE_SLEEPS : WEFT__AWAKE);
+        bool moved = once(world);
+        if (moved && p->attention) {
             set_asleep(world, WEFT__AWAKE);
             return true;
         }
-        if (armed && p->in_flight == 0)
-            set_asleep(world, WEFT__AWAKE);
+        if (moved || p->attention != armed)
+            continue;
         atomic_store(&p->seat, 0);
         /* A work that came meanwhile found the seat taken, and nobody asleep. */
-    } while ((atomic_load(&p->fresh) || atomic_load(&p->verdicts)) && seat_try(p));
-    return false;
+        if ((!atomic_load(&p->fresh) && !atomic_load(&p->verdicts)) || !seat_try(p))
+            return false;
+    }
 }
 
 static void leave(weft_world *world)
@@ -260,7 +261,8 @@ static void hear(int fd)
     } while (n < 0 && errno == EINTR);
 }
 
-/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost. */
+/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost.
+ * */
 static void suspect_lost_wake(weft_world *world, uint32_t who)
 {
     const _Atomic uint32_t *asleep = &world->own->header->asleep;
@@ -288,6 +290,19 @@ static void sleep_in_seat(weft_world *world, weft__work *work)
     set_asleep(world, WEFT__AWAKE);
 }
 
+/* Has a caller that found nothing to do, now for the (@p round + 1)th time, spun or yielded enough? */
+static bool has_waited_long(const weft__progress *p, int round, uint64_t *since)
+{
+    if (p->crowded)
+        return round >= p->yields;
+    if (round % CLOCK_EVERY)
+        return false;
+    uint64_t now = weft__ticks();
+    if (round == 0)
+        *since = now;
+    return now - *since >= p->spin_ticks;
+}
+
 /* Until the work has ended, or a visitor wants the seat. */
 static void wait_in_seat(weft_world *world, weft__work *work)
 {
@@ -300,11 +315,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
             idle_rounds = 0;
             continue;
         }
-        uint64_t now = weft__ticks();
-        if (idle_rounds++ == 0)
-            idle_since = now;
-        bool patient = p->crowded ? idle_rounds > p->yields : now - idle_since > p->spin_ticks;
-        if (patient && p->has_engine) {
+        if (has_waited_long(p, idle_rounds++, &idle_since) && p->has_engine) {
             sleep_in_seat(world, work);
             weft__watchdog_look(world);
             idle_rounds = 0;
@@ -348,6 +359,23 @@ void weft__progress_wait(weft_world *world, weft__work *work)
         while (atomic_load(&p->visitors))
             sched_yield();
     }
+}
+
+void weft__progress_run(weft_world *world, weft__work *work)
+{
+    weft__progress *p = &world->progress;
+    if (!seat_try(p)) {
+        weft__progress_start(world, work);
+        weft__progress_wait(world, work);
+        return;
+    }
+    set_asleep(world, WEFT__AWAKE);
+    (void)take_fresh(world);
+    take_up(world, work);
+    wait_in_seat(world, work);
+    leave(world);
+    if (!weft__work_ended(work)) /* it made room for a visitor */
+        weft__progress_wait(world, work);
 }
 
 void weft__progress_enter(weft_world *world)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: who moves works along. Only the thread in the world's seat touches backends; callers that wait take it, and the
- * engine, a thread of weft's own, has it while nobody waits and something is due. */
+/* Progress: who moves works along. Only the thread in the world's seat touches backends; callers that wait take it,
+ * and the engine, a thread of weft's own, has it while nobody waits and something is due. */
 #ifndef WEFT_LIBCOMM_PROGRESS_H
 #define WEFT_LIBCOMM_PROGRESS_H
 #include <pthread.h>
@@ -22,6 +22,7 @@ typedef struct weft__progress {
 
     /* The seat's. */
     _Alignas(WEFT__LINE) uint64_t in_flight; /* works that the seat has taken up and that have not ended */
+    bool attention;                          /* others may come to wait for this rank */
     weft_comm *held;                         /* comms with held works */
     int verdict_rounds;                      /* that a failure has waited */
     uint64_t watched_ns;                     /* when deadlines were looked at */
@@ -49,6 +50,8 @@ void weft__progress_close(weft_world *world);
 
 /* Hand over a new work; moves it along at once if the seat is free. Never blocks. */
 void weft__progress_start(weft_world *world, weft__work *work);
+/* Hand over a new work and wait for it, without leaving the seat in between. */
+void weft__progress_run(weft_world *world, weft__work *work);
 /* Move things along if the seat is free. */
 void weft__progress_try(weft_world *world);
 /* Until @p work has ended. Every wait ends: deadlines are looked at here too. */

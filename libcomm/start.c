@@ -7,17 +7,39 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft__work **work_out)
+/* Hold the work to run after, so that it stays where it is until it has been looked at. */
+static weft_result hold_before(const weft_comm *comm, weft_work before, weft__work **hold_out)
+{
+    *hold_out = NULL;
+    if (!before.value)
+        return WEFT_OK;
+    weft__work *work = weft__work_find(before);
+    if (!work)
+        return weft__fail(WEFT_E_TWICE, "comm %s: the work to run after was finished before", comm->name);
+    if (work->comm->world != comm->world)
+        return weft__fail(WEFT_E_INVALID, "comm %s: the work to run after belongs to another world", comm->name);
+    atomic_fetch_add_explicit(&work->holds, 1, memory_order_relaxed);
+    *hold_out = work;
+    return WEFT_OK;
+}
+
+weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work before, weft__work **work_out)
 {
     if (after.kind != 0)
         return weft__fail(WEFT_E_UNSUPPORTED, "comm %s has no device streams", comm->name);
+    weft__work *hold;
+    WEFT_TRY(hold_before(comm, before, &hold));
     weft__work *work = weft__work_take(comm->slots);
-    if (!work)
+    if (!work) {
+        if (hold)
+            weft__work_release(hold);
         return weft__fail(WEFT_E_BUSY, "comm %s: all %u works are in flight; finish one first", comm->name,
                           comm->slots->count);
+    }
     work->comm = comm;
-    work->after = NULL;
+    work->after = hold;
     work->start = 0;
+    work->record = WEFT__NO_RECORD;
     atomic_store_explicit(&work->taken_up, false, memory_order_relaxed);
     weft_op *op = &work->op;
     op->memory = work->memory;
@@ -30,30 +52,17 @@ weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft__work *
     return WEFT_OK;
 }
 
-static weft_result run_after(weft__work *work, weft_work after)
-{
-    if (!after.value)
-        return WEFT_OK;
-    weft__work *before = weft__work_find(after);
-    if (!before)
-        return weft__fail(WEFT_E_TWICE, "comm %s: the work to run after was finished before", work->comm->name);
-    if (before->comm->world != work->comm->world)
-        return weft__fail(WEFT_E_INVALID, "comm %s: the work to run after belongs to another world", work->comm->name);
-    atomic_fetch_add_explicit(&before->holds, 1, memory_order_relaxed);
-    work->after = before;
-    return WEFT_OK;
-}
-
 weft_result weft__start_in_backend(weft__work *work)
 {
     weft_comm *comm = work->comm;
+    work->start = work->ready;
     if (work->op.is_p2p)
         weft__p2p_copy_own(&work->op, comm->rank);
-    work->start = weft__ticks();
     return comm->backend->start(comm->backend_comm, &work->op);
 }
 
-void weft__start_fail(weft_comm *comm, weft_result before)
+/* An operation that one of this comm was to run after ended with @p before, a failure: so does the comm. */
+static void fail_after(weft_comm *comm, weft_result before)
 {
     weft_world *world = comm->world;
     char first[sizeof world->first_error_text];
@@ -64,43 +73,56 @@ void weft__start_fail(weft_comm *comm, weft_result before)
                       comm->name, first);
 }
 
-/* Backends that are done at once need nobody's help, unless the work must wait for another. */
-static weft_result start_here(weft__work *work)
+bool weft__start_look_before(weft__work *work, weft_result *verdict)
 {
-    weft_comm *comm = work->comm;
-    weft_op *op = &work->op;
-    if (work->after) {
-        weft_result before = (weft_result)work->after->op.result;
-        weft__work_release(work->after);
-        work->after = NULL;
-        if (before < 0) {
-            weft__start_fail(comm, before);
-            weft__progress_done(op, before);
-            return WEFT_OK;
-        }
+    weft__work *before = work->after;
+    if (!before)
+        return true;
+    if (!weft__work_ended(before))
+        return false;
+    weft_result result = (weft_result)before->op.result;
+    weft__work_release(before);
+    work->after = NULL;
+    work->ready = weft__ticks();
+    if (result < 0 && *verdict == WEFT_OK) {
+        fail_after(work->comm, result);
+        *verdict = result;
     }
-    return weft__start_in_backend(work);
+    return true;
 }
 
-weft_result weft__start(weft__work *work, weft_work after, weft_work *work_out)
+/* Backends that are done at once need nobody's help, unless the work must wait for another. */
+static bool start_here(weft__work *work)
 {
     weft_comm *comm = work->comm;
-    weft_world *world = comm->world;
+    weft_result result = WEFT_OK;
+    if (!(comm->facts.caps & WEFT_CAP_IMMEDIATE) || !weft__start_look_before(work, &result))
+        return false;
+    work->op.last = work->ready; /* good enough, unless the backend takes its time and says so */
+    if (result == WEFT_OK)
+        result = weft__start_in_backend(work);
+    if (result != WEFT_OK)
+        weft__progress_done(&work->op, result);
+    return true;
+}
+
+weft_work weft__start(weft__work *work)
+{
     weft_work value = {atomic_load_explicit(&work->value, memory_order_relaxed)};
-    weft_result result = run_after(work, after);
-    if (result == WEFT_OK) {
-        work->ready = weft__ticks();
-        weft__trace_start(world->trace, work);
-        bool immediate = comm->facts.caps & WEFT_CAP_IMMEDIATE && (!work->after || weft__work_ended(work->after));
-        if (immediate)
-            result = start_here(work);
-        else
-            weft__progress_start(world, work);
+    work->ready = weft__ticks();
+    if (!start_here(work)) {
+        weft__trace_start(work->comm->world->trace, work);
+        weft__progress_start(work->comm->world, work);
     }
-    if (result != WEFT_OK) {
-        weft__work_release(work);
-        return result;
+    return value;
+}
+
+weft_result weft__run(weft__work *work)
+{
+    uint64_t came = work->ready = weft__ticks();
+    if (!start_here(work)) {
+        weft__trace_start(work->comm->world->trace, work);
+        weft__progress_run(work->comm->world, work);
     }
-    *work_out = value;
-    return WEFT_OK;
+    return weft__work_end(work, came);
 }

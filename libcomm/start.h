@@ -4,10 +4,16 @@
 #define WEFT_LIBCOMM_START_H
 #include "comm.h"
 
-/* A slot for an operation that may start now: the comm is usable, the stream is one it has, a work is free. */
-weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft__work **work_out);
-/* Start it, after work @p after as well if that is not none. On failure the slot is given back. */
-weft_result weft__start(weft__work *work, weft_work after, weft_work *work_out);
+/* A slot for an operation that may start now, after work @p before as well if that is not none: the comm is usable, the
+ * stream is one it has, a work is free. The caller fills its op, and then starts or runs it. */
+weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work before, weft__work **work_out);
+/* Start it. */
+weft_work weft__start(weft__work *work);
+/* Start it and wait for it; how it ended. */
+weft_result weft__run(weft__work *work);
+
+/* Has what the work runs after ended? If it failed, so does the work's comm, and *verdict says how. */
+bool weft__start_look_before(weft__work *work, weft_result *verdict);
 /* Hand it to the backend, messages to this rank itself carried out before. In the seat, or with a backend that is done
  * at once. */
 weft_result weft__start_in_backend(weft__work *work);

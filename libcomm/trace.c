@@ -192,8 +192,8 @@ void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t cam
     record.last_arrival = work->op.last_arrival;
     record.late_rank = work->op.late_rank;
     record.wait = came;
-    record.go = weft__ticks();
-    put(trace, work->record, &record);
+    record.go = work->op.last > came ? weft__ticks() : came;
+    put(trace, work->record == WEFT__NO_RECORD ? reserve(trace) : work->record, &record);
 }
 
 /* ------------------------------------------------------------------------------------------- calls */

@@ -12,7 +12,10 @@ weft_result weft__trace_open(const char *folder, int rank, int size, const char 
                              weft__trace **trace_out);
 void weft__trace_close(weft__trace *trace);
 
-/* Write what is known of a work when it starts, and all of it when it is finished; @p came: when the caller came to wait. */
+#define WEFT__NO_RECORD UINT64_MAX
+
+/* Write what is known of a work when it starts, and all of it when it is finished; @p came: when the caller came to
+ * wait. A work that has none yet (WEFT__NO_RECORD) gets its record then. */
 void weft__trace_start(weft__trace *trace, struct weft__work *work);
 void weft__trace_finish(weft__trace *trace, const struct weft__work *work, uint64_t came);
 

@@ -6,7 +6,8 @@
 
 struct weft__work;
 
-/* Fail comms with works past their deadline, and name in the log what has been late for 30 s. Looks at most every 50 ms. */
+/* Fail comms with works past their deadline, and name in the log what has been late for 30 s. Looks at most every 50
+ * ms. */
 void weft__watchdog_look(weft_world *world);
 /* Fail comms with lost ranks, and carry out the verdicts of all that have failed. */
 void weft__watchdog_carry_out(weft_world *world);

@@ -99,7 +99,9 @@ weft__work *weft__work_take(weft__work_slots *slots)
 
 void weft__work_release(weft__work *work)
 {
-    if (atomic_fetch_sub_explicit(&work->holds, 1, memory_order_acq_rel) != 1)
+    /* The last one need not count down: nobody can take a new hold of a work that is being finished. */
+    if (atomic_load_explicit(&work->holds, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&work->holds, 1, memory_order_acq_rel) != 1)
         return;
     weft__work_slots *slots = work->comm->slots;
     atomic_store_explicit(&work->value, 0, memory_order_relaxed);
@@ -163,6 +165,14 @@ static weft_result how_it_ended(weft__work *w)
     return result;
 }
 
+weft_result weft__work_end(weft__work *work, uint64_t came)
+{
+    weft__trace_finish(work->comm->world->trace, work, came);
+    weft_result result = how_it_ended(work);
+    weft__work_release(work);
+    return result;
+}
+
 weft_result weft_work_finish(weft_work work, weft_stream before)
 {
     weft__work *w = weft__work_find(work);
@@ -178,10 +188,7 @@ weft_result weft_work_finish(weft_work work, weft_stream before)
     uint64_t came = weft__ticks();
     if (!weft__work_ended(w))
         weft__progress_wait(world, w);
-    weft__trace_finish(world->trace, w, came);
-    weft_result result = how_it_ended(w);
-    weft__work_release(w);
-    return result;
+    return weft__work_end(w, came);
 }
 
 void weft_backend_done(weft_op *op, weft_result result)

@@ -59,6 +59,8 @@ static inline weft__work *weft__work_at(const weft__work_slots *slots, uint32_t 
 weft__work *weft__work_take(weft__work_slots *slots);
 /* Let go once; the last one frees the slot. */
 void weft__work_release(weft__work *work);
+/* Give up a work that has ended; @p came: when the caller came to wait for it. How it ended. */
+weft_result weft__work_end(weft__work *work, uint64_t came);
 /* The live work of that value, or NULL: stale, or none. */
 weft__work *weft__work_find(weft_work work);
 

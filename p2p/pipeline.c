@@ -8,7 +8,6 @@
 #include <weft/trace.h>
 
 #include "base/error.h"
-#include "comm.h"
 
 /* A callback did not return WEFT_OK: say which, and what weft had to say meanwhile, if anything. */
 static weft_result callback_failed(const weft_pipeline *p, const char *what, weft_result result)
@@ -16,15 +15,15 @@ static weft_result callback_failed(const weft_pipeline *p, const char *what, wef
     char why[sizeof p->said];
     snprintf(why, sizeof why, "%s", weft_last_error());
     bool told = strcmp(why, p->said) != 0;
-    return weft__fail(result < 0 ? result : WEFT_E_INVALID, "stage %u: the callback of %s returned %s%s%.300s",
-                      p->stage, what, weft_result_string(result), told ? ": " : "", told ? why : "");
+    return weft__fail(result < 0 ? result : WEFT_E_INVALID, "stage %u: the trainer's %s returned %s%s%.300s", p->stage,
+                      what, weft_result_string(result), told ? ": " : "", told ? why : "");
 }
 
-static weft_result task_failed(const weft_pipeline *p, const char *verb, const weft_pipeline_task *task,
+static weft_result task_failed(const weft_pipeline *p, const char *before, const weft_pipeline_task *task,
                                weft_result result)
 {
     char what[64];
-    snprintf(what, sizeof what, "%s%s %u.%u", verb, weft_action_string(task->kind), task->microbatch, task->chunk);
+    snprintf(what, sizeof what, "%s%s %u.%u", before, weft_action_string(task->kind), task->microbatch, task->chunk);
     return callback_failed(p, what, result);
 }
 
@@ -37,7 +36,7 @@ static weft_result release(weft_pipeline *p, const weft__batch *batch)
         const weft_pipeline_task *task = p->program.makers[i];
         weft_result result = task ? p->config.release(p->config.cookie, task) : WEFT_OK;
         if (result != WEFT_OK)
-            return task_failed(p, "release, ", task, result);
+            return task_failed(p, "release of ", task, result);
     }
     return WEFT_OK;
 }
@@ -86,7 +85,11 @@ static weft_result sync_chunk(weft_pipeline *p, const weft__step *step)
     if (!p->config.sync)
         return WEFT_OK;
     weft_result result = p->config.sync(p->config.cookie, step->task.chunk, step->left);
-    return result == WEFT_OK ? WEFT_OK : callback_failed(p, "SYNC", result);
+    if (result == WEFT_OK)
+        return WEFT_OK;
+    char what[32];
+    snprintf(what, sizeof what, "SYNC of chunk %u", step->task.chunk);
+    return callback_failed(p, what, result);
 }
 
 static weft_result (*const run_step[WEFT_ACTION_KINDS])(weft_pipeline *p, const weft__step *step) = {
@@ -127,8 +130,10 @@ weft_result weft_pipeline_run(weft_pipeline *pipeline)
 {
     if (!pipeline)
         return weft__fail(WEFT_E_INVALID, "there is no pipeline to run");
-    if (pipeline->comm)
-        WEFT_TRY(weft__comm_usable(pipeline->comm)); /* before anything is computed for it */
+    char why[sizeof pipeline->said];
+    weft_result verdict = pipeline->comm ? weft_comm_error(pipeline->comm, why, sizeof why) : WEFT_OK;
+    if (verdict != WEFT_OK)
+        return weft__fail_quietly(verdict, why); /* before anything is computed for it */
     snprintf(pipeline->said, sizeof pipeline->said, "%s", weft_last_error());
     weft_result result = run_window(pipeline);
     return result == WEFT_OK ? WEFT_OK : give_up(pipeline, result);

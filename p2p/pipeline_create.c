@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "comm.h"
 #include "pipeline.h"
 
 #define P2P_CHANNELS 2
@@ -68,10 +67,10 @@ static weft_result check_config(weft_pipeline *p, const weft_schedule *s)
     if ((unsigned)c->dtype >= WEFT_DTYPES || (unsigned)c->grad_dtype >= WEFT_DTYPES)
         return weft__fail(WEFT_E_INVALID, "a pipeline of dtype %d and gradients of %d", (int)c->dtype,
                           (int)c->grad_dtype);
-    uint32_t ranks = p->comm ? (uint32_t)p->comm->size : 1;
+    uint32_t ranks = p->comm ? (uint32_t)weft_comm_size(p->comm) : 1;
     if (s->stages != ranks)
         return weft__fail(WEFT_E_INVALID, "a schedule of %u stages is run by %u ranks%s%s", s->stages, ranks,
-                          p->comm ? " of comm " : ": there is no comm", p->comm ? p->comm->name : "");
+                          p->comm ? " of comm " : ": there is no comm", p->comm ? weft_comm_name(p->comm) : "");
     return WEFT_OK;
 }
 
@@ -90,13 +89,14 @@ static weft_result check_callbacks(const weft_pipeline *p, const weft_schedule *
 
 static weft_result check_comm(const weft_pipeline *p)
 {
-    const weft_comm_config *c = &p->comm->config;
-    if (c->p2p_channels < P2P_CHANNELS)
-        return weft__fail(WEFT_E_INVALID, "comm %s has %u p2p channel, a pipeline needs %d", p->comm->name,
-                          c->p2p_channels, P2P_CHANNELS);
-    if (c->works < p->program.under_way)
+    weft_comm_config c = WEFT_COMM_CONFIG_INIT;
+    WEFT_TRY(weft_comm_config_get(p->comm, &c));
+    if (c.p2p_channels < P2P_CHANNELS)
+        return weft__fail(WEFT_E_INVALID, "comm %s has %u p2p channel, a pipeline needs %d", weft_comm_name(p->comm),
+                          c.p2p_channels, P2P_CHANNELS);
+    if (c.works < p->program.under_way)
         return weft__fail(WEFT_E_INVALID, "stage %u has up to %u batches under way at a time, comm %s %u works",
-                          p->stage, p->program.under_way, p->comm->name, c->works);
+                          p->stage, p->program.under_way, weft_comm_name(p->comm), c.works);
     return WEFT_OK;
 }
 
@@ -197,14 +197,14 @@ static weft_result prepare(weft_pipeline *p, const weft_schedule *schedule, cons
 /* Every stage learns how the others fared: @p mine if it is an error, else the worst. */
 static weft_result agree(weft_comm *comm, weft_result mine)
 {
-    int64_t worst = (int64_t)mine * ((int64_t)1 << 32) + comm->rank;
+    int64_t worst = (int64_t)mine * ((int64_t)1 << 32) + weft_comm_rank(comm);
     WEFT_TRY(weft_all_reduce_run(comm, &worst, &worst, 1, WEFT_INT64, WEFT_MIN, WEFT_STREAM_HOST));
     if (mine != WEFT_OK || worst >= 0)
         return mine;
     int stage = (int)(worst & 0xffffffff);
     return weft__fail((weft_result)((worst - stage) / ((int64_t)1 << 32)),
-                      "comm %s: stage %d (rank %d) could not make its pipeline: see its message", comm->name, stage,
-                      comm->ranks[stage]);
+                      "comm %s: stage %d (rank %d) could not make its pipeline: see its message", weft_comm_name(comm),
+                      stage, weft_comm_world_rank(comm, stage));
 }
 
 static void describe_terms(const terms *t, char *text, size_t bytes)
@@ -219,18 +219,20 @@ static weft_result compare(weft_comm *comm, const terms *mine, terms *all)
 {
     WEFT_TRY(weft_all_gather_run(comm, mine, all, sizeof *mine, WEFT_UINT8, WEFT_STREAM_HOST));
     int other = 1;
-    while (other < comm->size && memcmp(&all[other], &all[0], sizeof *all) == 0)
+    while (other < weft_comm_size(comm) && memcmp(&all[other], &all[0], sizeof *all) == 0)
         other++;
-    if (other == comm->size)
+    if (other == weft_comm_size(comm))
         return WEFT_OK;
     char first[96], second[96];
     describe_terms(&all[0], first, sizeof first);
     describe_terms(&all[other], second, sizeof second);
     if (strcmp(first, second) == 0)
         return weft__fail(WEFT_E_MISMATCH, "comm %s: stage %d (rank %d) has another schedule than stage 0 (rank %d)",
-                          comm->name, other, comm->ranks[other], comm->ranks[0]);
-    return weft__fail(WEFT_E_MISMATCH, "comm %s: stage %d (rank %d) sends %s, stage 0 (rank %d) %s", comm->name, other,
-                      comm->ranks[other], second, comm->ranks[0], first);
+                          weft_comm_name(comm), other, weft_comm_world_rank(comm, other),
+                          weft_comm_world_rank(comm, 0));
+    return weft__fail(WEFT_E_MISMATCH, "comm %s: stage %d (rank %d) sends %s, stage 0 (rank %d) %s",
+                      weft_comm_name(comm), other, weft_comm_world_rank(comm, other), second,
+                      weft_comm_world_rank(comm, 0), first);
 }
 
 weft_result weft_pipeline_create(weft_comm *comm, const weft_schedule *schedule, const weft_pipeline_config *config,
@@ -239,13 +241,13 @@ weft_result weft_pipeline_create(weft_comm *comm, const weft_schedule *schedule,
     if (!pipeline_out)
         return weft__fail(WEFT_E_INVALID, "a pipeline needs somewhere to be returned to");
     *pipeline_out = NULL;
-    terms mine = {0}, *all = weft__alloc((comm ? (size_t)comm->size : 1) * sizeof *all);
+    terms mine = {0}, *all = weft__alloc((comm ? (size_t)weft_comm_size(comm) : 1) * sizeof *all);
     weft_pipeline *p = weft__alloc(sizeof *p);
     weft_result result = WEFT_E_NO_MEMORY;
     if (p && all) {
         p->comm = comm;
-        p->world = comm ? comm->world : NULL;
-        p->stage = comm ? (uint32_t)comm->rank : 0;
+        p->world = comm ? weft_comm_world(comm) : NULL;
+        p->stage = comm ? (uint32_t)weft_comm_rank(comm) : 0;
         result = prepare(p, schedule, config, &mine);
     }
     if (comm)

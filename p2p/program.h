@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of one stage with everything looked up beforehand: tensors, messages, and what each computation waits for. */
+/* The list of one stage with all looked up beforehand: tensors, messages, and what each computation waits for. */
 #ifndef WEFT_P2P_PROGRAM_H
 #define WEFT_P2P_PROGRAM_H
 #include <weft/pipeline.h>

@@ -31,7 +31,7 @@ static void put(sink *out, const char *format, ...)
 /* Is the message at @p i in one batch with the one before it? */
 static bool follows(const weft__actions *list, size_t i)
 {
-    return i > 0 && i < list->count && list->at[i].batch != 0 && list->at[i].batch == list->at[i - 1].batch;
+    return i < list->count && !weft__begins_batch(list, i);
 }
 
 static void put_text(sink *out, const weft__actions *list, uint32_t stage)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One piece of memory cut into many. The same code runs twice: without memory to add up what it takes, then to take it. */
+/* One piece of memory cut into many. The same code runs twice: without memory to add up what it takes, then to take
+ * it. */
 #ifndef WEFT_BENCH_GPT_ARENA_H
 #define WEFT_BENCH_GPT_ARENA_H
 #include <stddef.h>

@@ -68,7 +68,8 @@ struct gpt_ops {
     void (*swiglu_grad)(gpt_device *device, size_t rows, size_t width, const void *gate_up, const void *dy,
                         void *dgate_up);
 
-    /* y = the rows of table[columns][width] for the tokens that are this rank's, zero for others; dtable is added to. */
+    /* y = the rows of table[columns][width] for the tokens that are this rank's, zero for others; dtable is added to.
+     * */
     void (*embed)(gpt_device *device, const gpt_vocabulary *v, size_t count, size_t width, const int32_t *tokens,
                   const void *table, void *y);
     void (*embed_grad)(gpt_device *device, const gpt_vocabulary *v, size_t count, size_t width, const int32_t *tokens,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of the communication computing covered: unions of intervals, never sums. With C the union of [start, last byte]
- * of all operations and W the union of [came to wait, went on] of their finishes, both within a window,
+/* How much of the communication computing covered: unions of intervals, never sums. With C the union of [start, last
+ * byte] of all operations and W the union of [came to wait, went on] of their finishes, both within a window,
  *
  *     exposed = |C and W|,   hidden = |C without W|,   idle = |W without C|,   computing only = the rest,
  *

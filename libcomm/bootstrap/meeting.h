@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A meeting: how the ranks of a world find each other, once, when it is opened. Processes meet over a socket
- * (rendezvous.c), threads of a team in their common memory (team.c). Every call is made by all ranks in the same order, and
- * one deadline covers the whole meeting. */
+ * (rendezvous.c), threads of a team in their common memory (team.c). Every call is made by all ranks in the same
+ * order, and one deadline covers the whole meeting. */
 #ifndef WEFT_BOOTSTRAP_MEETING_H
 #define WEFT_BOOTSTRAP_MEETING_H
 #include <stddef.h>
@@ -15,8 +15,9 @@ typedef struct weft__meeting weft__meeting;
 typedef struct weft__meeting_table {
     /* Everybody gives @p bytes, everybody gets those of all ranks, in rank order. */
     weft_result (*exchange)(weft__meeting *meeting, const void *mine, size_t bytes, void *all);
-    /* Everybody gives its segment; segments[r] is that of rank r in this process, mapped (@p mine for itself). *owned_out
-     * holds those that were mapped for this call: unmap and free them in the end; NULL if they are somebody else's. */
+    /* Everybody gives its segment; segments[r] is that of rank r in this process, mapped (@p mine for itself).
+     * *owned_out holds those that were mapped for this call: unmap and free them in the end; NULL if they are
+     * somebody else's. */
     weft_result (*share)(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
                          weft__segment **owned_out);
     void (*end)(weft__meeting *meeting);

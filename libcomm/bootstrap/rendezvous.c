@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of one host meet at a unix socket. Rank 0 listens, the others connect and say who they are; rank 0 checks, and
- * answers everybody with the same verdict. Later rounds go over the same connections, each answer led by a verdict, so that
- * one rank's trouble is everybody's error and nobody waits for more than the deadline. */
+/* Processes of one host meet at a unix socket. Rank 0 listens, the others connect and say who they are; rank 0
+ * checks, and answers everybody with the same verdict. Later rounds go over the same connections, each answer led by
+ * a verdict, so that one rank's trouble is everybody's error and nobody waits for more than the deadline. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

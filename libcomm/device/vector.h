@@ -38,9 +38,9 @@ typedef struct weft__vector {
     void (*cast)(void *dst, weft_dtype to, const void *src, weft_dtype from, size_t count);
     /* dst[i] += src[i], in fp32. */
     void (*accumulate)(float *dst, const void *src, weft_dtype from, size_t count);
-    /* dst[i] = sources[0][i] (+) sources[1][i] (+) ..., in that order; 16-bit types in fp32, fp64 in fp64, integers wrap;
-     * rounded once at the end, after the division by @p divisor (WEFT_AVERAGE, of floating types; ignored otherwise).
-     * Minimum and maximum are NaN if any source is. dst may be one of the sources. source_count >= 1. */
+    /* dst[i] = sources[0][i] (+) sources[1][i] (+) ..., in that order; 16-bit types in fp32, fp64 in fp64, integers
+     * wrap; rounded once at the end, after the division by @p divisor (WEFT_AVERAGE, of floating types; ignored
+     * otherwise). Minimum and maximum are NaN if any source is. dst may be one of the sources. source_count >= 1. */
     void (*reduce)(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,
                    weft_reduction reduction, int divisor);
     /* The sum of squares of a floating array, the same bits from every table. No square is rounded (of fp64: unless its

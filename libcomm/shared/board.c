@@ -22,6 +22,7 @@ weft__card *weft__board_take(weft__card *board, const char *name, uint32_t incar
         snprintf(card->name, sizeof card->name, "%s", name);
         card->incarnation = incarnation;
         card->taken = key_of(name, incarnation);
+        atomic_store(&card->left, 0);
         return card;
     }
     return NULL;
@@ -39,6 +40,18 @@ const weft__card *weft__board_find(const weft__card *board, const char *name, ui
         if (atomic_load(&board[i].key) == key)
             return &board[i];
     return NULL;
+}
+
+void weft__board_leave(weft__card *card)
+{
+    if (card)
+        atomic_store(&card->left, 1);
+}
+
+bool weft__board_has_left(const weft__card *board, const char *name, uint32_t incarnation)
+{
+    const weft__card *card = weft__board_find(board, name, incarnation);
+    return !card || atomic_load(&card->left);
 }
 
 void weft__board_remove(weft__card *card)

@@ -3,6 +3,7 @@
 #ifndef WEFT_SHARED_BOARD_H
 #define WEFT_SHARED_BOARD_H
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <weft/backend.h>
 #include <weft/comm.h>
@@ -22,8 +23,9 @@ typedef struct weft__card_terms {
 
 typedef struct weft__card {
     _Atomic uint64_t key; /* of name and incarnation; 0 = not posted. Others read on only if it is the one they want. */
-    uint64_t taken;       /* the owner's: the key it will be posted under; 0 = free */
-    uint32_t incarnation; /* how often this rank has used the name, from 1 */
+    _Atomic uint32_t left; /* the owner has destroyed the comm: it looks at nothing of the others any more */
+    uint64_t taken;        /* the owner's: the key it will be posted under; 0 = free */
+    uint32_t incarnation;  /* how often this rank has used the name, from 1 */
     char name[WEFT_COMM_NAME_MAX + 1];
     weft__card_terms terms;
     unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
@@ -34,6 +36,11 @@ weft__card *weft__board_take(weft__card *board, const char *name, uint32_t incar
 void weft__board_post(weft__card *card);
 /* The posted card of that name and incarnation, or NULL. */
 const weft__card *weft__board_find(const weft__card *board, const char *name, uint32_t incarnation);
+/* Say that the owner has left; NULL is fine. */
+void weft__board_leave(weft__card *card);
+/* Has the member that this board belongs to left the comm? Only of a comm that all members have met for: then a card
+ * that is gone belonged to one who has left too. */
+bool weft__board_has_left(const weft__card *board, const char *name, uint32_t incarnation);
 /* Free the card; NULL is fine. */
 void weft__board_remove(weft__card *card);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments: one a rank, mapped by every rank of the host. A segment begins with a header that says who is alive and asleep,
- * then holds the rank's heap. Only its owner grows it; nothing is left behind after a crash. */
+/* Segments: one a rank, mapped by every rank of the host. A segment begins with a header that says who is alive and
+ * asleep, then holds the rank's heap. Only its owner grows it; nothing is left behind after a crash. */
 #ifndef WEFT_SHARED_SEGMENT_H
 #define WEFT_SHARED_SEGMENT_H
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running the body of a test on N ranks, as threads of this process or as processes. A check that fails on one rank fails
- * the test. */
+/* Running the body of a test on N ranks, as threads of this process or as processes. A check that fails on one rank
+ * fails the test. */
 #ifndef WEFT_TESTS_HARNESS_RANKS_H
 #define WEFT_TESTS_HARNESS_RANKS_H
 #include <sys/types.h>

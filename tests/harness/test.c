@@ -83,11 +83,21 @@ static double now_s(void)
 }
 
 /* Sanitizers and valgrind are slow: WEFT_TEST_SLOWDOWN stretches every limit. */
+static double slowdown(void)
+{
+    const char *text = getenv("WEFT_TEST_SLOWDOWN");
+    double factor = text ? atof(text) : 1.0;
+    return factor > 0 ? factor : 1.0;
+}
+
+bool test_is_slow(void)
+{
+    return slowdown() > 1.0;
+}
+
 static double limit_of(const test_case *test)
 {
-    const char *slow = getenv("WEFT_TEST_SLOWDOWN");
-    double factor = slow ? atof(slow) : 1.0;
-    return (test->limit_s ? test->limit_s : 60) * (factor > 0 ? factor : 1.0);
+    return (test->limit_s ? test->limit_s : 60) * slowdown();
 }
 
 typedef struct outcome {

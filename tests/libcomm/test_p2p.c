@@ -96,7 +96,8 @@ TEST(messages_keep_their_order_within_a_channel_only)
     ranks_both_ways(2, many_in_order, NULL);
 }
 
-/* A large send on channel 0 that nobody receives yet does not hold up channel 1, the other direction or a collective. */
+/* A large send on channel 0 that nobody receives yet does not hold up channel 1, the other direction or a collective.
+ * */
 static void lanes_are_independent(weft_world *world, void *argument)
 {
     (void)argument;
@@ -132,8 +133,8 @@ TEST(a_message_that_waits_holds_up_nothing_else)
 
 /* ------------------------------------------------------------------------------------------- batches */
 
-/* Next and previous are the same peer: on two channels the two directions of a pipeline cannot be taken for each other, with
- * equal sizes (where a swap would be silent) and with others. */
+/* Next and previous are the same peer: on two channels the two directions of a pipeline cannot be taken for each
+ * other, with equal sizes (where a swap would be silent) and with others. */
 static void two_stages(weft_world *world, void *argument)
 {
     (void)argument;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong is refused before the first step, on all stages, with one message that names it; the comm stays usable. */
+/* What is wrong is refused before the first step, on all stages, with a message that names it; the comm lives on. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -205,7 +205,7 @@ static void many_receives(weft_world *world, void *argument)
 {
     (void)argument;
     mute();
-    static char text[20000];
+    char text[20000];
     size_t n = (size_t)snprintf(text, sizeof text, "stage 0:");
     for (int m = 0; m < 70; m++)
         n += (size_t)snprintf(text + n, sizeof text - n, " F%d.0 SEND_F%d.0", m, m);

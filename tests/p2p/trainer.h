@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer that pipelines tensors of integers, and knows what must come out: every part does to a tensor what no other
- * part does, by microbatch and element, so a tensor in the wrong place changes a result. Activations are int64, gradients
- * int32, and all arithmetic wraps. */
+ * part does, by microbatch and element, so a tensor in the wrong place changes a result. Activations are int64,
+ * gradients int32, and all arithmetic wraps. */
 #ifndef WEFT_TESTS_P2P_TRAINER_H
 #define WEFT_TESTS_P2P_TRAINER_H
 #include <weft/pipeline.h>

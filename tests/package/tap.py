@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The little of TAP that the package tests need: each function whose name is a sentence is a test."""
+import os
 import subprocess
 import sys
 
 
 class Skip(Exception):
     """Raised with the reason."""
+
+
+def not_sanitized():
+    """For tests that build programs as users do."""
+    if os.environ.get("WEFT_TEST_SANITIZED"):
+        raise Skip("built with a sanitizer")
 
 
 def run(*command, **options):

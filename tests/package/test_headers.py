@@ -8,6 +8,8 @@ import sys
 
 import tap
 
+STRICT = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
+
 top = pathlib.Path(sys.argv[1])
 headers = sorted(top.glob("*/include/weft/*.h"))
 includes = [f"-I{folder}" for folder in sorted(top.glob("*/include"))]
@@ -18,7 +20,7 @@ def compile_each(compiler, *flags):
         raise tap.Skip(f"there is no {compiler}")
     assert headers, "no public headers"
     for header in headers:
-        done = subprocess.run([compiler, *flags, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", *includes, "-"],
+        done = subprocess.run([compiler, *flags, *STRICT, *includes, "-"],
                               input=f"#include <weft/{header.name}>\n#include <weft/{header.name}>\nint use;\n",
                               capture_output=True, text=True)
         assert done.returncode == 0, f"{header.name}: {done.stderr}"
@@ -42,8 +44,7 @@ def configs_start_from_their_macros_in_both_languages():
            " weft_stream s = WEFT_STREAM_HOST; (void)s; weft_work n = WEFT_WORK_NONE; (void)n; return 0; }\n"
     for compiler, flags in ("cc", ["-x", "c", "-std=c99"]), ("c++", ["-x", "c++", "-std=c++17"]):
         if shutil.which(compiler):
-            done = subprocess.run([compiler, *flags, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", *includes,
-                                   "-"], input=body, capture_output=True, text=True)
+            done = subprocess.run([compiler, *flags, *STRICT, *includes, "-"], input=body, capture_output=True, text=True)
             assert done.returncode == 0, f"{compiler}: {done.stderr}"
 
 

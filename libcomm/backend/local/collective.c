@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collective at the head of a comm goes through its phases: enter, move, (move again,) release, leave. Each phase ends
- * when it can, and a slice of time ends all. */
+/* The collective at the head of a comm goes through its phases: enter, move, (move again,) release, leave. Each phase
+ * ends when it can, and a slice of time ends all. */
 #include <string.h>
 
 #include "backend/local/local.h"
 #include "base/clock.h"
+
+#define STEPS 64 /* phases of small operations in one turn */
 
 /* Bytes that a rank puts into its slot if the operation is small; the same on all ranks. */
 static size_t slot_payload(const weft__local_comm *lc, const weft_op *op)
@@ -99,7 +101,7 @@ static bool have_met(weft__local_comm *lc, weft_op *op, weft__whom whom)
     return true;
 }
 
-static unsigned move(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done)
+static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
 {
     bool sums_for_others = !lc->plan.in_slot && (op->what.kind == WEFT_ALL_REDUCE || op->what.kind == WEFT_REDUCE);
     if (sums_for_others && !lc->plan.fused) {
@@ -107,7 +109,7 @@ static unsigned move(weft__local_comm *lc, weft_op *op, uint64_t until, bool *do
             return 0;
         lc->plan.fused = weft__plan_can_fuse(lc, op);
     }
-    unsigned answer = lc->plan.fused ? weft__move_fused(lc, op, until, done) : weft__move_some(lc, op, until, done);
+    unsigned answer = lc->plan.fused ? weft__move_fused(lc, op, done) : weft__move_some(lc, op, done);
     *done = *done && have_met(lc, op, lc->plan.meet);
     return answer;
 }
@@ -146,7 +148,7 @@ static bool is_released(const weft__local_comm *lc, const weft_op *op)
 }
 
 /* Take the head one phase on, if it can be. */
-static unsigned advance(weft__local_comm *lc, weft_op *op, uint64_t until)
+static unsigned advance(weft__local_comm *lc, weft_op *op)
 {
     unsigned answer = 0;
     bool done = false;
@@ -157,14 +159,14 @@ static unsigned advance(weft__local_comm *lc, weft_op *op, uint64_t until)
         lc->phase = WEFT__MOVE;
         return WEFT_PROGRESS_MOVED;
     case WEFT__MOVE:
-        answer = move(lc, op, until, &done);
+        answer = move(lc, op, &done);
         if (done && all_still_good(lc, op)) {
             lc->phase = after_move(lc, op);
             answer = WEFT_PROGRESS_MOVED;
         }
         return answer;
     case WEFT__SECOND_MOVE:
-        answer = weft__move_some(lc, op, until, &done);
+        answer = weft__move_some(lc, op, &done);
         if (done && all_still_good(lc, op)) {
             lc->phase = WEFT__RELEASE;
             answer = WEFT_PROGRESS_MOVED;
@@ -189,14 +191,15 @@ static unsigned advance(weft__local_comm *lc, weft_op *op, uint64_t until)
     return 0;
 }
 
-unsigned weft__local_collectives(weft__local_comm *lc, uint64_t until)
+unsigned weft__local_collectives(weft__local_comm *lc)
 {
     unsigned answer = 0;
+    int steps = 0;
     while (lc->head && !weft__local_has_verdict(lc)) {
-        if (!advance(lc, lc->head, until))
+        if (!advance(lc, lc->head))
             break;
         answer = WEFT_PROGRESS_MOVED;
-        if (weft__ticks() >= until)
+        if (lc->local->turn_over || ++steps == STEPS)
             break;
     }
     return answer;

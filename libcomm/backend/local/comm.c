@@ -95,41 +95,21 @@ weft_result weft__local_comm_connect(void *comm, const unsigned char *cards)
     return WEFT_OK;
 }
 
-static bool all_have_left(const weft__local_comm *lc)
+void weft__local_comm_leave(void *comm)
 {
-    for (int i = 0; i < lc->count; i++) {
-        bool gone = i == lc->rank || atomic_load(&lc->local->world->lost[lc->ranks[i]]) ||
-                    atomic_load(&weft__local_segment(lc, i)->header->state) == WEFT__RANK_CLOSED ||
-                    (lc->connected && atomic_load(&lc->pages[i]->destroyed));
-        if (!gone)
-            return false;
-    }
-    return true;
-}
-
-static void leave_active(weft__local_comm *lc)
-{
-    for (weft__local_comm **link = &lc->local->active; *link; link = &(*link)->next)
+    weft__local_comm *lc = comm;
+    for (weft__local_comm **link = &lc->local->active; lc->active && *link; link = &(*link)->next)
         if (*link == lc) {
             *link = lc->next;
             break;
         }
     lc->active = false;
+    atomic_store(&lc->page->destroyed, 1);
+    if (lc->connected)
+        weft__local_wake_all(lc);
 }
 
-weft_result weft__local_comm_destroy(void *comm, int force)
+void weft__local_comm_destroy(void *comm)
 {
-    weft__local_comm *lc = comm;
-    if (lc->active)
-        leave_active(lc);
-    if (!atomic_load(&lc->page->destroyed)) {
-        atomic_store(&lc->page->destroyed, 1);
-        for (int i = 0; lc->connected && i < lc->count; i++)
-            if (i != lc->rank)
-                weft__local_wake(lc, i);
-    }
-    if (!force && !all_have_left(lc))
-        return WEFT_PENDING;
-    free_parts(lc);
-    return WEFT_OK;
+    free_parts(comm);
 }

@@ -20,8 +20,8 @@ void weft__local_abort(void *comm, weft_result result, const char *text)
     weft__local_wake_all(lc);
 }
 
-/* The verdict of a member, if it concerns operation @p number, becomes this rank's. What ended well over there before it
- * failed is still good. */
+/* The verdict of a member, if it concerns operation @p number, becomes this rank's. What ended well over there before
+ * it failed is still good. */
 static bool take_over_verdict(weft__local_comm *lc, int member, uint64_t number)
 {
     const weft__page *page = lc->pages[member];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages. Each peer and channel is a lane with mail of its own in both directions, so lanes never hold each other up. A
- * small message goes through the pipe and is done at once; a large one is fetched where it lies, or streamed through the
- * pipe if the peer cannot reach it. */
+/* Messages. Each peer and channel is a lane with mail of its own in both directions, so lanes never hold each other
+ * up. A small message goes through the pipe and is done at once; a large one is fetched where it lies, or streamed
+ * through the pipe if the peer cannot reach it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -263,7 +263,7 @@ static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_ent
     return part;
 }
 
-static unsigned receive_some(weft__local_comm *lc, weft__lane *lane, uint64_t until)
+static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
 {
     unsigned moved = 0;
     while (lane->wanted.first) {
@@ -278,7 +278,7 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane, uint64_t un
         mark_first(m->op);
         while (m->done < m->bytes && fetch(lc, lane, e, m)) {
             moved = WEFT_PROGRESS_MOVED;
-            if (weft__ticks() >= until)
+            if (m->done < m->bytes && weft__local_turn_over(lc->local))
                 break;
         }
         if (m->done < m->bytes)
@@ -295,13 +295,13 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane, uint64_t un
 
 /* ------------------------------------------------------------------------------------------- all lanes */
 
-unsigned weft__lanes_progress(weft__local_comm *lc, uint64_t until)
+unsigned weft__lanes_progress(weft__local_comm *lc)
 {
     unsigned moved = 0;
     for (weft__lane **link = &lc->busy_lanes; *link && !weft__local_has_verdict(lc);) {
         weft__lane *lane = *link;
         moved |= send_some(lc, lane);
-        moved |= receive_some(lc, lane, until);
+        moved |= receive_some(lc, lane);
         lane->busy = lane->unposted.first || lane->posted.first || lane->wanted.first;
         if (lane->busy)
             link = &lane->next;

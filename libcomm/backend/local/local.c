@@ -9,7 +9,6 @@
 
 #define SLOT_BYTES         ((size_t)4 << 10)
 #define SLOT_BYTES_CROWDED ((size_t)16 << 10) /* saves a round of context switches */
-#define TURN_NS            10000.0
 
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
@@ -32,7 +31,6 @@ static weft_result open_world(weft_world *world, void **state_out)
     local->world = world;
     local->vector = weft__vector_host();
     local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
-    local->turn_ticks = (uint64_t)(TURN_NS / weft__ns_per_tick());
     *state_out = local;
     return WEFT_OK;
 }
@@ -60,26 +58,40 @@ static weft_result start(void *comm, weft_op *op)
     return WEFT_OK;
 }
 
-static unsigned take_turn(weft__local_comm *lc, uint64_t until)
+/* Can others come to wait for this rank, although its callers do not? Not while all there is of this comm is one small
+ * operation of all: its input lies in the slot, and the next one cannot begin anywhere before this rank begins it. */
+static bool wants_attention(const weft__local_comm *lc)
 {
+    if (lc->busy_lanes)
+        return true;
+    return lc->head &&
+           (lc->head->next || !lc->plan.in_slot || lc->phase == WEFT__ENTER || lc->plan.meet != WEFT__EVERYBODY);
+}
+
+static unsigned take_turn(weft__local_comm *lc)
+{
+    lc->local->turn_end = 0;
+    lc->local->turn_over = false;
     if (weft__local_has_verdict(lc))
         return weft__local_give_back(lc);
-    unsigned moved = lc->head ? weft__local_collectives(lc, until) : 0;
+    unsigned moved = lc->head ? weft__local_collectives(lc) : 0;
     if (lc->busy_lanes)
-        moved |= weft__lanes_progress(lc, until);
+        moved |= weft__lanes_progress(lc);
     if (!moved && (lc->head || lc->busy_lanes))
         weft__local_look_for_failure(lc);
     return moved;
 }
 
-static unsigned progress(void *state, uint64_t until)
+static unsigned progress(void *state, uint64_t slice_ticks)
 {
     weft__local *local = state;
-    unsigned moved = 0;
+    unsigned answer = 0;
+    local->turn_ticks = slice_ticks / 2; /* so that a second comm gets its turn within the slice */
     for (weft__local_comm **link = &local->active; *link;) {
         weft__local_comm *lc = *link;
-        uint64_t turn = weft__ticks() + local->turn_ticks;
-        moved |= take_turn(lc, turn < until ? turn : until);
+        answer |= take_turn(lc);
+        if (wants_attention(lc))
+            answer |= WEFT_PROGRESS_ATTENTION;
         if (lc->head || lc->busy_lanes) {
             link = &lc->next;
         } else {
@@ -87,7 +99,7 @@ static unsigned progress(void *state, uint64_t until)
             *link = lc->next;
         }
     }
-    return moved;
+    return answer;
 }
 
 const weft_backend weft__backend_local = {
@@ -100,6 +112,7 @@ const weft_backend weft__backend_local = {
     .comm_create = weft__local_comm_create,
     .comm_connect = weft__local_comm_connect,
     .comm_abort = weft__local_abort,
+    .comm_leave = weft__local_comm_leave,
     .comm_destroy = weft__local_comm_destroy,
     .start = start,
     .progress = progress,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local backend from inside: ranks of one host that read each other's memory. Everything here happens in the seat. */
+/* The local backend from inside: ranks of one host that read each other's memory. Everything here happens in the
+ * seat. */
 #ifndef WEFT_LOCAL_LOCAL_H
 #define WEFT_LOCAL_LOCAL_H
 #include <stdbool.h>
 
 #include "backend/local/page.h"
 #include "backend/local/pipe.h"
+#include "base/clock.h"
 #include "comm.h"
 #include "device/vector.h"
 #include "world.h"
@@ -86,20 +88,24 @@ struct weft__local {
     const weft__vector *vector;
     size_t slot_bytes;
     weft__local_comm *active; /* comms with operations */
-    uint64_t turn_ticks;      /* what one comm may use before the next gets its turn */
+    /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
+    uint64_t turn_ticks, turn_end;
+    bool turn_over;
 };
 
 /* comm.c: the life of a comm */
 weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
                                     unsigned char card[WEFT_BACKEND_CARD_BYTES]);
 weft_result weft__local_comm_connect(void *comm, const unsigned char *cards);
-weft_result weft__local_comm_destroy(void *comm, int force);
+void weft__local_comm_leave(void *comm);
+void weft__local_comm_destroy(void *comm);
 
 /* fail.c: failures */
 void weft__local_abort(void *comm, weft_result result, const char *text);
 /* Nothing can be done now: is that because a member has failed or gone? Then the comm fails. */
 void weft__local_look_for_failure(weft__local_comm *lc);
-/* After memory of @p member was read for operation @p number: was it still the member's to give? False: the comm fails. */
+/* After memory of @p member was read for operation @p number: was it still the member's to give? False: the comm
+ * fails. */
 #define WEFT__ANY_NUMBER UINT64_MAX
 bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number);
 /* Give operations of a failed comm back once nobody writes into their buffers. */
@@ -107,7 +113,7 @@ unsigned weft__local_give_back(weft__local_comm *lc);
 void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);
 
 /* collective.c: the operation at the head */
-unsigned weft__local_collectives(weft__local_comm *lc, uint64_t until);
+unsigned weft__local_collectives(weft__local_comm *lc);
 /* plan.c */
 void weft__plan_first(weft__local_comm *lc, const weft_op *op);
 void weft__plan_second(weft__local_comm *lc, const weft_op *op);
@@ -115,8 +121,8 @@ bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
 /* The part of an all-reduce or reduce that member @p member sums: begin and bytes in the buffer. */
 void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member, size_t *begin, size_t *bytes);
 /* move.c: what a plan says, in bounded parts */
-unsigned weft__move_some(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done);
-unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done);
+unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done);
+unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done);
 /* Has the member arrived at @p number, asking for the same? A difference fails the comm. */
 bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
 
@@ -134,13 +140,23 @@ typedef struct weft__message {
 weft_result weft__lanes_open(weft__local_comm *lc);
 void weft__lanes_connect(weft__local_comm *lc);
 void weft__lanes_start(weft__local_comm *lc, weft_op *op);
-unsigned weft__lanes_progress(weft__local_comm *lc, uint64_t until);
+unsigned weft__lanes_progress(weft__local_comm *lc);
 void weft__lanes_give_back(weft__local_comm *lc);
 /* Does a message wait for this member? */
 bool weft__lanes_miss(const weft__local_comm *lc, int member);
 void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, size_t text_bytes);
 
 /* ------------------------------------------------------------------------------------------- small things */
+
+/* A part has been moved: is the turn over? Reading the clock may cost as much as a small operation, so small ones never
+ * ask. */
+static inline bool weft__local_turn_over(weft__local *local)
+{
+    uint64_t now = weft__ticks();
+    if (!local->turn_end)
+        local->turn_end = now + local->turn_ticks;
+    return local->turn_over = now >= local->turn_end;
+}
 
 /* The offset of a buffer in this rank's segment, or WEFT__NOWHERE. */
 static inline uint64_t weft__local_offset(const weft__local_comm *lc, const void *buffer, size_t bytes)

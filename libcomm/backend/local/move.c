@@ -185,15 +185,14 @@ static bool all_moved(const weft__local_comm *lc)
     return true;
 }
 
-unsigned weft__move_some(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done)
+unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done)
 {
     unsigned answer = 0;
-    do {
-        if (!move_round(lc, op))
-            break;
+    while (!(*done = all_moved(lc)) && move_round(lc, op)) {
         answer = WEFT_PROGRESS_MOVED;
-    } while (weft__ticks() < until);
-    *done = all_moved(lc);
+        if (!lc->plan.in_slot && weft__local_turn_over(lc->local))
+            break;
+    }
     return answer;
 }
 
@@ -206,7 +205,7 @@ static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int
 
 /* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
  * writes it where it is wanted while it is still in the cache: the least traffic there can be. */
-unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, uint64_t until, bool *done)
+unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
 {
     const weft_collective *c = &op->what;
     bool reduce = c->kind == WEFT_REDUCE;
@@ -225,7 +224,7 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, uint64_t until, boo
             if (i != first)
                 memcpy(recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
-        if (weft__ticks() >= until)
+        if (lc->plan.fused_done % PART == 0 && weft__local_turn_over(lc->local))
             break;
     }
     *done = lc->plan.fused_done == bytes;

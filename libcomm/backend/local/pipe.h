@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipes: a stream of bytes from one rank's memory to another rank that cannot reach it. What each side knows of the other
- * is remembered, so that a full or empty look at the other's line is rare. */
+/* Pipes: a stream of bytes from one rank's memory to another rank that cannot reach it. What each side knows of the
+ * other is remembered, so that a full or empty look at the other's line is rare. */
 #ifndef WEFT_LOCAL_PIPE_H
 #define WEFT_LOCAL_PIPE_H
 #include "backend/local/page.h"

@@ -2,9 +2,10 @@
 /** @file  Backends: plugins that carry operations. A backend is one constant table; weft copies it at registration over
  *         a table whose every call answers E_UNSUPPORTED, so it may leave out what it cannot do.
  *
- *  Who calls what: opening, closing and everything on comms but `abort` comes from one thread at a time for a world (the
- *  one in the world's seat); `abort` comes from any. No call may wait for a peer. An operation is handed over once by
- *  `start`, is moved along by `progress`, and is given back by weft_backend_done(): the backend may then not touch it. */
+ *  Who calls what: opening, closing and everything on comms but `abort` comes from one thread at a time for a world
+ *  (the one in the world's seat); `abort` comes from any. No call may wait for a peer. An operation is handed over
+ *  once by `start`, is moved along by `progress`, and is given back by weft_backend_done(): the backend may then not
+ *  touch it. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -35,7 +36,7 @@ typedef struct weft_op {
 
     /* Filled by the backend, in ticks of weft_trace_now(); 0 = not known. */
     uint64_t first;        /**< When the first byte moved. */
-    uint64_t last;         /**< When it was complete. */
+    uint64_t last;         /**< When it was complete; 0 = now, when it is given back. */
     uint64_t last_arrival; /**< When the last rank arrived. */
     int32_t late_rank;     /**< World rank that arrived last; -1 = not known. */
 
@@ -72,7 +73,9 @@ typedef struct weft_backend_comm {
 
 /** What `progress` answers. */
 enum {
-    WEFT_PROGRESS_MOVED = 1 /**< Something happened: call again at once. */
+    WEFT_PROGRESS_MOVED = 1, /**< Something happened: call again at once. */
+    WEFT_PROGRESS_ATTENTION =
+        2 /**< Others may come to wait for this rank: it must go on even if its callers compute. */
 };
 
 typedef struct weft_backend {
@@ -91,13 +94,14 @@ typedef struct weft_backend {
     weft_result (*comm_connect)(void *comm, const unsigned char *cards);
     /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. */
     void (*comm_abort)(void *comm, weft_result result, const char *text);
-    /** Give the comm up; its operations are gone. WEFT_PENDING: other ranks may still look at it, so it is asked again
-     *  later; with @p force it must go now. */
-    weft_result (*comm_destroy)(void *comm, int force);
+    /** This rank gives the comm up: its operations are gone, but other ranks may still look at its memory. */
+    void (*comm_leave)(void *comm);
+    /** All ranks have given it up. */
+    void (*comm_destroy)(void *comm);
     /** Take @p op. WEFT_OK: taken. WEFT_AGAIN: nothing was taken, the same again after progress. */
     weft_result (*start)(void *comm, weft_op *op);
-    /** Move all operations of the world along, until about tick @p until. Answers WEFT_PROGRESS_*. */
-    unsigned (*progress)(void *state, uint64_t until);
+    /** Move all operations of the world along, for about @p slice_ticks at most. Answers WEFT_PROGRESS_*. */
+    unsigned (*progress)(void *state, uint64_t slice_ticks);
     /** Say what @p op waits for: names ranks, and what they were last seen doing. */
     void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
 } weft_backend;

@@ -57,6 +57,8 @@ WEFT_API int weft_comm_world_rank(const weft_comm *comm, int rank);
 WEFT_API const char *weft_comm_name(const weft_comm *comm);
 /** The name of the backend behind it. Static text. Threads: any. Blocks: never. */
 WEFT_API const char *weft_comm_backend(const weft_comm *comm);
+/** What it was made with, every default filled in. Threads: any. Blocks: never. Errors: E_INVALID (no size set). */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out);
 /** The world it belongs to. Threads: any. Blocks: never. */
 WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file  All of weft but the headers for other libraries (weft/cuda.h, weft/nccl.h) and for backends (weft/backend.h). */
+/** @file  All of weft but the headers for other libraries (weft/cuda.h, weft/nccl.h) and for backends
+ *         (weft/backend.h). */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 

@@ -227,9 +227,8 @@ TEST(when_a_rank_is_killed_all_others_name_it_and_end)
 
 TEST_LIMIT(a_rank_that_stands_still_is_a_deadline_that_passed, 120)
 {
-    const char *slow = getenv("WEFT_TEST_SLOWDOWN");
     char flags[160];
-    snprintf(flags, sizeof flags, ENDLESS "--distributed-timeout-minutes %g", 0.04 * (slow ? atof(slow) : 1));
+    snprintf(flags, sizeof flags, ENDLESS "--distributed-timeout-minutes %g", test_is_slow() ? 0.16 : 0.04);
     spawned r = start_script("4", tell_pid, flags);
     CHECK(kill(pid_of_rank(&r, 3), SIGSTOP) == 0);
     CHECK_INT(spawn_finish(&r), 4);

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft perf api`: times calls that move no bytes, or one element, so that what is left is weft itself. Figures are
+ * medians over rounds; both sides of a difference are measured in turn, round by round. */
+#include "perf/api.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <weft/weft.h>
+
+#include "command.h"
+
+#define TRY(call)                         \
+    do {                                  \
+        weft_result try_result_ = (call); \
+        if (try_result_ != WEFT_OK)       \
+            return try_result_;           \
+    } while (0)
+
+typedef struct values {
+    int rounds, repeats;
+    bool json;
+} values;
+
+#define FIELD(name) offsetof(values, name)
+static const option table[] = {
+    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "rounds; figures are medians over them (default 101)"},
+    {"repeats", OPTION_INT, FIELD(repeats), 1, 10000000, "N", "calls timed together in a round (default 1000)"},
+    {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "one JSON object a line"},
+};
+
+static const char usage[] =
+    "usage: weft perf api [options]\n\n"
+    "Times weft's calls in ns: on one rank alone, and on two threads, each bound to a core if there are two. The cost\n"
+    "of a bucket is that of marking, starting and finishing one of a single element less the bare collective.";
+
+/* ------------------------------------------------------------------------------------------- measuring */
+
+/* What is timed: `repeats` calls; the answer is the ns of one of them. */
+typedef weft_result (*timed)(void *what, int repeats);
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static weft_result time_one(timed call, void *what, int repeats, double *ns)
+{
+    double begin = now_ns();
+    TRY(call(what, repeats));
+    *ns = (now_ns() - begin) / repeats;
+    return WEFT_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values_, int count)
+{
+    qsort(values_, (size_t)count, sizeof *values_, compare);
+    return values_[count / 2];
+}
+
+/* Median ns of each of @p count calls, measured in turn. */
+static weft_result measure(const timed *calls, int count, void *what, const values *v, double *median_out)
+{
+    double *ns = malloc((size_t)(count * v->rounds) * sizeof *ns);
+    weft_result result = ns ? WEFT_OK : WEFT_E_NO_MEMORY;
+    for (int round = -1; round < v->rounds && result == WEFT_OK; round++) /* the first is for warming up */
+        for (int i = 0; i < count && result == WEFT_OK; i++)
+            result = time_one(calls[i], what, v->repeats, &ns[i * v->rounds + (round < 0 ? 0 : round)]);
+    for (int i = 0; i < count && result == WEFT_OK; i++)
+        median_out[i] = median(ns + i * v->rounds, v->rounds);
+    free(ns);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------- what is measured */
+
+enum { PARAMS = 64 };
+
+typedef struct subject {
+    weft_world *world;
+    weft_comm *comm;
+    weft_buckets *one;  /* one bucket of one element, reduced in every window */
+    weft_buckets *many; /* many params in one bucket: marks that launch nothing */
+    float in[8], out[8];
+} subject;
+
+static weft_result nothing(void *what, int repeats)
+{
+    (void)what, (void)repeats;
+    return WEFT_OK;
+}
+
+static weft_result bare(void *what, int repeats)
+{
+    subject *s = what;
+    for (int i = 0; i < repeats; i++)
+        TRY(weft_reduce_scatter_run(s->comm, s->in, s->out, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+    return WEFT_OK;
+}
+
+static weft_result started(void *what, int repeats)
+{
+    subject *s = what;
+    for (int i = 0; i < repeats; i++) {
+        weft_work work;
+        TRY(weft_reduce_scatter_start(s->comm, s->in, s->out, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        TRY(weft_work_finish(work, WEFT_STREAM_HOST));
+    }
+    return WEFT_OK;
+}
+
+static weft_result bucket(void *what, int repeats)
+{
+    subject *s = what;
+    for (int i = 0; i < repeats; i++) {
+        TRY(weft_buckets_begin(s->one, 1));
+        TRY(weft_buckets_mark_ready(s->one, 0, WEFT_STREAM_HOST));
+        TRY(weft_buckets_reduce(&s->one, 1, 0));
+        TRY(weft_buckets_gather(s->one, 0, WEFT_STREAM_HOST));
+        TRY(weft_buckets_acquire(s->one, 0, 1, WEFT_STREAM_HOST));
+    }
+    return WEFT_OK;
+}
+
+static weft_result two_bare(void *what, int repeats)
+{
+    subject *s = what;
+    for (int i = 0; i < repeats; i++) {
+        TRY(weft_reduce_scatter_run(s->comm, s->in, s->out, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+        TRY(weft_all_gather_run(s->comm, s->out, s->in, 1, WEFT_FP32, WEFT_STREAM_HOST));
+    }
+    return WEFT_OK;
+}
+
+/* Microbatches that are not the last: PARAMS marks and a begin each, counted as marks. */
+static weft_result marks(void *what, int repeats)
+{
+    subject *s = what;
+    for (int i = 0; i < repeats; i += PARAMS) {
+        TRY(weft_buckets_begin(s->many, 0));
+        for (uint32_t p = 0; p < PARAMS; p++)
+            TRY(weft_buckets_mark_ready(s->many, p, WEFT_STREAM_HOST));
+    }
+    return WEFT_OK;
+}
+
+static weft_result spans(void *what, int repeats)
+{
+    subject *s = what;
+    for (int i = 0; i < repeats; i++)
+        weft_span_end(s->world, weft_span_begin(s->world, 0, (uint64_t)i));
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- setting up */
+
+static weft_result make_set(weft_comm *comm, uint32_t count, weft_params **params, weft_buckets **set)
+{
+    TRY(weft_params_create(params));
+    for (uint32_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%u", i);
+        weft_param param = WEFT_PARAM_INIT;
+        param.name = name;
+        TRY(weft_params_add(*params, &param, NULL));
+    }
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = comm;
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.name = count == 1 ? "one" : "many";
+    config.param_alignment = config.bucket_alignment = 1;
+    return weft_buckets_create(*params, &comms, &config, set);
+}
+
+typedef struct job {
+    const values *v;
+    const char *ranks;
+} job;
+
+static void print(const job *j, const char *what, double ns)
+{
+    if (j->v->json)
+        printf("{\"call\": \"%s\", \"ranks\": \"%s\", \"ns\": %.1f}\n", what, j->ranks, ns);
+    else
+        printf("%-58s %-12s %10.1f\n", what, j->ranks, ns);
+    fflush(stdout);
+}
+
+static weft_result run_calls(subject *s, const job *j)
+{
+    static const timed calls[] = {nothing, bare, started, two_bare, bucket, marks, spans};
+    double ns[sizeof calls / sizeof *calls];
+    TRY(measure(calls, sizeof calls / sizeof *calls, s, j->v, ns));
+    if (weft_world_rank(s->world) != 0)
+        return WEFT_OK;
+    print(j, "reduce_scatter of one element, run", ns[1]);
+    print(j, "the same, start and finish", ns[2]);
+    print(j, "a bucket of one element: mark, reduce, gather, acquire", ns[4]);
+    print(j, "the same less a bare reduce_scatter and all_gather", ns[4] - ns[3]);
+    print(j, "marking a gradient ready", ns[5]);
+    print(j, "a span of the trace: begin and end", ns[6]);
+    return WEFT_OK;
+}
+
+/* If there is a core for each rank, every rank has its own. */
+static void bind(int rank, int ranks)
+{
+    cpu_set_t allowed, one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks)
+        return;
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && seen++ == rank)
+            CPU_SET(cpu, &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+}
+
+static weft_result run_rank(weft_world *world, void *argument)
+{
+    int ranks[2] = {0, 1}, count = weft_world_size(world);
+    subject s = {.world = world};
+    weft_params *params[2] = {NULL, NULL};
+    bind(weft_world_rank(world), count);
+    weft_result result = weft_comm_create(world, "perf", ranks, count, NULL, &s.comm);
+    if (result == WEFT_OK)
+        result = make_set(s.comm, 1, &params[0], &s.one);
+    if (result == WEFT_OK)
+        result = make_set(s.comm, PARAMS, &params[1], &s.many);
+    if (result == WEFT_OK)
+        result = run_calls(&s, argument);
+    weft_buckets_destroy(s.one);
+    weft_buckets_destroy(s.many);
+    weft_params_destroy(params[0]);
+    weft_params_destroy(params[1]);
+    weft_comm_destroy(s.comm);
+    return result;
+}
+
+int perf_api(int argc, char **argv)
+{
+    values v = {.rounds = 101, .repeats = 1000};
+    int rest;
+    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest)) {
+    case OPTIONS_HELP:
+        return EXIT_DONE;
+    case OPTIONS_WRONG:
+        return EXIT_USAGE;
+    case OPTIONS_GO:
+        break;
+    }
+    if (rest < argc)
+        return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf api --help)", argv[rest]);
+    if (!v.json)
+        printf("%-58s %-12s %10s\n", "call", "ranks", "ns");
+    job alone = {&v, "1"}, pair = {&v, "2 threads"};
+    weft_result result = weft_team_run(1, NULL, run_rank, &alone);
+    if (result == WEFT_OK)
+        result = weft_team_run(2, NULL, run_rank, &pair);
+    return result == WEFT_OK ? EXIT_DONE : complain(EXIT_FAILED, "%s", weft_last_error());
+}
