@@ -120,14 +120,15 @@ static uint64_t reserve(weft__trace *trace)
 /* Write record @p number, unless its slot already belongs to a later one. */
 static void put(weft__trace *trace, uint64_t number, const weft_trace_record *record)
 {
-    uint64_t words[WORDS];
-    memcpy(words, record, sizeof words);
     uint64_t *slot = (uint64_t *)&trace->ring[number & trace->mask];
     if (__atomic_load_n(&slot[0], __ATOMIC_RELAXED) > number + 1)
         return;
     __atomic_store_n(&slot[0], 0, __ATOMIC_RELAXED);
-    for (size_t i = 1; i < WORDS; i++)
-        __atomic_store_n(&slot[i], words[i], __ATOMIC_RELEASE); /* not before the sequence was cleared */
+    for (size_t i = 1; i < WORDS; i++) {
+        uint64_t word;
+        memcpy(&word, (const char *)record + i * sizeof word, sizeof word);
+        __atomic_store_n(&slot[i], word, __ATOMIC_RELEASE); /* not before the sequence was cleared */
+    }
     __atomic_store_n(&slot[0], number + 1, __ATOMIC_RELEASE);
 }
 
