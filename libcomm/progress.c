@@ -186,24 +186,32 @@ static void set_asleep(weft_world *world, uint32_t who)
         atomic_store(&world->own->header->asleep, who);
 }
 
-/* Leave the seat, the bell armed if others may come to wait for this rank. If it has something to do at once for them,
- * the seat is kept and the answer is true. */
+/* Must somebody look when a peer has published something? Others may come to wait for this rank, or a caller of its own
+ * sleeps on a work and counts on whoever is in the seat. */
+static bool is_needed(const weft__progress *p)
+{
+    return p->attention || atomic_load(&p->sleepers) > 0;
+}
+
+/* Leave the seat, the bell armed if somebody is needed. If there is something to do at once for others, the seat is kept
+ * and the answer is true. */
 static bool leave_unless_due(weft_world *world)
 {
     weft__progress *p = &world->progress;
     for (;;) {
-        bool armed = p->attention;
+        bool armed = is_needed(p);
         set_asleep(world, armed ? WEFT__ENGINE_SLEEPS : WEFT__AWAKE);
         bool moved = once(world);
         if (moved && p->attention) {
             set_asleep(world, WEFT__AWAKE);
             return true;
         }
-        if (moved || p->attention != armed)
+        if (moved || is_needed(p) != armed)
             continue;
         atomic_store(&p->seat, 0);
-        /* A work that came meanwhile found the seat taken, and nobody asleep. */
-        if ((!atomic_load(&p->fresh) && !atomic_load(&p->verdicts)) || !seat_try(p))
+        /* A work or a sleeper that came meanwhile found the seat taken, and nobody asleep. */
+        bool left_alone = atomic_load(&p->fresh) || atomic_load(&p->verdicts) || (!armed && atomic_load(&p->sleepers));
+        if (!left_alone || !seat_try(p))
             return false;
     }
 }
@@ -271,6 +279,14 @@ static void suspect_lost_wake(weft_world *world, uint32_t who)
     struct pollfd bell = {.fd = world->own->fds.bells[who - 1], .events = POLLIN};
     if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(asleep) == who)
         atomic_fetch_add(&world->progress.lost_wakes, 1);
+}
+
+/* The same of a sleep outside of the seat: somebody must be in it, or have armed the bell. */
+static void suspect_lost_sleeper(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    if (atomic_load(&p->seat) == 0 && world->own && atomic_load(&world->own->header->asleep) == WEFT__AWAKE)
+        atomic_fetch_add(&p->lost_wakes, 1);
 }
 
 /* Sleep in the seat until a bell rings, or for a second. */
@@ -342,8 +358,8 @@ static bool wait_outside(weft_world *world, weft__work *work)
     atomic_fetch_add(&p->sleepers, 1);
     __atomic_store_n(&work->op.waited, 1, __ATOMIC_SEQ_CST);
     seated = seat_try(p);
-    if (!seated)
-        weft__futex_wait((_Atomic uint32_t *)&work->op.result, WEFT_PENDING, SLEEP_MS * 1000000ull);
+    if (!seated && !weft__futex_wait((_Atomic uint32_t *)&work->op.result, WEFT_PENDING, SLEEP_MS * 1000000ull))
+        suspect_lost_sleeper(world);
     atomic_fetch_sub(&p->sleepers, 1);
     return seated;
 }
