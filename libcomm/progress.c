@@ -193,8 +193,8 @@ static bool is_needed(const weft__progress *p)
     return p->attention || atomic_load(&p->sleepers) > 0;
 }
 
-/* Leave the seat, the bell armed if somebody is needed. If there is something to do at once for others, the seat is kept
- * and the answer is true. */
+/* Leave the seat, the bell armed if somebody is needed. If there is something to do at once for others, the seat is
+ * kept and the answer is true. */
 static bool leave_unless_due(weft_world *world)
 {
     weft__progress *p = &world->progress;
@@ -269,8 +269,8 @@ static void hear(int fd)
     } while (n < 0 && errno == EINTR);
 }
 
-/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is lost.
- * */
+/* A sleep ended by time. If there was something to do, its publisher must be about to ring; if not, the wake is
+ * lost. */
 static void suspect_lost_wake(weft_world *world, uint32_t who)
 {
     const _Atomic uint32_t *asleep = &world->own->header->asleep;

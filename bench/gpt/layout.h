@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of a world share one model: where this rank is on each axis of parallelism, and its comms with the ranks
- * beside it there. */
+/* How the ranks of a world share one model: where this rank is on each axis of parallelism, and its comms with the
+ * ranks beside it there. */
 #ifndef WEFT_BENCH_GPT_LAYOUT_H
 #define WEFT_BENCH_GPT_LAYOUT_H
 #include <weft/groups.h>

@@ -45,8 +45,8 @@ int gpt_options_other_model(const char *flag, const char *what, gpt_failure *fai
 /* Say in one line each what was given without effect here, and what holds where nothing was given. */
 void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *out);
 
-/* The options as numbers, in the order of their table: what all ranks must be given alike. 0 for texts. Returns how many
- * there are, at most GPT_OPTIONS_MOST. */
+/* The options as numbers, in the order of their table: what all ranks must be given alike. 0 for texts. Returns how
+ * many there are, at most GPT_OPTIONS_MOST. */
 enum { GPT_OPTIONS_MOST = 128 };
 size_t gpt_options_numbers(const gpt_options *options, uint64_t numbers[GPT_OPTIONS_MOST]);
 /* The name of one of them, without dashes. */

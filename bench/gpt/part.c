@@ -35,8 +35,8 @@ int gpt_part_open(gpt_part *part, gpt_model *model, const gpt_layout *layout, si
     return gpt_fail_weft(failure, result);
 }
 
-/* Gradients that are partial sums on other ranks too: of replicated parameters under sequence parallelism, and of a tied
- * embedding. Returns how many. */
+/* Gradients that are partial sums on other ranks too: of replicated parameters under sequence parallelism, and of a
+ * tied embedding. Returns how many. */
 static size_t list_sums(const gpt_part *part, const gpt_layout *layout, weft_buckets_sum *sums)
 {
     size_t count = 0;

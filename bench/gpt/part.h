@@ -24,8 +24,8 @@ void gpt_part_close(gpt_part *part);
 
 /* Give the parameters their first values. */
 int gpt_part_fill(gpt_part *part, uint64_t seed, gpt_failure *failure);
-/* A sum over the parameters' elements, each hashed with its name and its place in the whole tensor: parts of a model add
- * up to the same number however it is shared out. @p once: leave out what other ranks of this replica have too. */
+/* A sum over the parameters' elements, each hashed with its name and its place in the whole tensor: parts of a model
+ * add up to the same number however it is shared out. @p once: leave out what other ranks of this replica have too. */
 uint64_t gpt_part_hash(const gpt_part *part, bool once);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rank that speaks for all says about a training: a line a step, a bar on a terminal, a summary; and the same as
- * JSON. On ranks that do not speak the report is zero, and all calls do nothing. */
+/* What the rank that speaks for all says about a training: a line a step, a bar on a terminal, a summary; and the
+ * same as JSON. On ranks that do not speak the report is zero, and all calls do nothing. */
 #ifndef WEFT_BENCH_GPT_REPORT_H
 #define WEFT_BENCH_GPT_REPORT_H
 #include <stdio.h>

@@ -32,8 +32,8 @@ typedef struct overlap_space {
 bool overlap_space_open(overlap_space *space, size_t records);
 void overlap_space_close(overlap_space *space);
 
-/* Split the window [begin, end); operations that are in flight run from when they were ready until its end. At most as many records as there is
- * room for. */
+/* Split the window [begin, end); operations that are in flight run from when they were ready until its end. At most
+ * as many records as there is room for. */
 overlap overlap_of(overlap_space *space, const weft_trace_record *records, size_t count, uint64_t begin, uint64_t end);
 
 #endif

@@ -38,8 +38,8 @@ void test_register(test_case *test);
 /* End the test: failed with a message, or skipped with a reason. Safe in any thread and in ranks. */
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Is this a build in which everything takes many times as long (WEFT_TEST_SLOWDOWN > 1)? Then try a part of what is many
- * alike: a sanitizer looks for faults in code, not for rare values. */
+/* Is this a build in which everything takes many times as long (WEFT_TEST_SLOWDOWN > 1)? Then try a part of what is
+ * many alike: a sanitizer looks for faults in code, not for rare values. */
 bool test_is_slow(void);
 /* A line of comment in the output. */
 void test_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

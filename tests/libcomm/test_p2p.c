@@ -96,8 +96,8 @@ TEST(messages_keep_their_order_within_a_channel_only)
     ranks_both_ways(2, many_in_order, NULL);
 }
 
-/* A large send on channel 0 that nobody receives yet does not hold up channel 1, the other direction or a collective.
- * */
+/* A large send on channel 0 that nobody receives yet does not hold up channel 1, the other direction or a
+ * collective. */
 static void lanes_are_independent(weft_world *world, void *argument)
 {
     (void)argument;

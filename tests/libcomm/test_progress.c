@@ -30,7 +30,10 @@ static void engine_carries_on(weft_world *world, void *argument)
     enum { COUNT = 300000 };
     void *memory;
     CHECK_OK(weft_memory_alloc(world, COUNT * 4, &memory));
+    /* Where nobody waits for this rank, it may be told of the end as late as when its engine looks round: once a second.
+     * That is tried twice. */
     for (int i = 0; i < 10; i++) {
+        int watched = i < 2 ? 3 : 1;
         weft_work a, b, c;
         if (weft_world_rank(world) != 0)
             compute_ms(5);
@@ -39,7 +42,7 @@ static void engine_carries_on(weft_world *world, void *argument)
         CHECK_OK(weft_barrier_start(other, WEFT_STREAM_HOST, &c));
         weft__work *works[] = {weft__work_find(a), weft__work_find(b), weft__work_find(c)};
         uint64_t limit = weft__now_ns() + 10000000000u;
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < watched; k++)
             while (!weft__work_ended(works[k])) /* no call of weft: this looks at memory only */
                 CHECK_MSG(weft__now_ns() < limit, "work %d did not go on while its caller computed", k);
         CHECK_OK(weft_work_finish(a, WEFT_STREAM_HOST));

@@ -44,7 +44,8 @@ def configs_start_from_their_macros_in_both_languages():
            " weft_stream s = WEFT_STREAM_HOST; (void)s; weft_work n = WEFT_WORK_NONE; (void)n; return 0; }\n"
     for compiler, flags in ("cc", ["-x", "c", "-std=c99"]), ("c++", ["-x", "c++", "-std=c++17"]):
         if shutil.which(compiler):
-            done = subprocess.run([compiler, *flags, *STRICT, *includes, "-"], input=body, capture_output=True, text=True)
+            command = [compiler, *flags, *STRICT, *includes, "-"]
+            done = subprocess.run(command, input=body, capture_output=True, text=True)
             assert done.returncode == 0, f"{compiler}: {done.stderr}"
 
 

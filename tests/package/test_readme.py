@@ -53,13 +53,12 @@ def the_commands_work():
         if words[0] in RUN_ELSEWHERE:
             assert os.access(top / words[0], os.X_OK), words[0]
             continue
-        if "gpt" in words and not has_gpt():
-            continue
-        tap.run(*[str(weft) if word == "./build/bench/weft" else word for word in words], cwd=top)
-
-
-def has_gpt():
-    return " gpt " in tap.run(weft, "--help")
+        try:
+            tap.run(*[str(weft) if word == "./build/bench/weft" else word for word in words], cwd=top)
+        except AssertionError as failure:
+            if not re.search(r": built without (a CBLAS|hwloc)", str(failure)):
+                raise
+            print(f"# left out: {command}")
 
 
 def every_subcommand_is_listed():

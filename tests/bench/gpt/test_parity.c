@@ -134,8 +134,8 @@ TEST_LIMIT(ranks_learn_words, 120)
 {
     training t = training_on_threads(4, "--train-iters 150 --lr-warmup-iters 10 " TP "2 " PP "2 " SP);
     test_note("loss %.3f to %.3f", t.loss[0], training_number(&t, "loss_last10"));
-    /* It begins with no idea. One of six words by chance is ln 6 nats for six letters, 0.3 a byte, and a sample begins in
-     * the middle of a word. */
+    /* It begins with no idea. One of six words by chance is ln 6 nats for six letters, 0.3 a byte, and a sample
+     * begins in the middle of a word. */
     CHECK_NEAR(t.loss[0], 5.545, 0.15);
     CHECK(training_number(&t, "loss_last10") < 0.6);
     CHECK(training_number(&t, "loss_held_out") < 0.6);
