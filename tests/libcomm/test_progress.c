@@ -124,6 +124,54 @@ TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
     ranks_as_processes(2, NULL, sleep_often, together);
 }
 
+/* ------------------------------------------------------------------------------------------- waking */
+
+static _Atomic long rings;
+void __real_weft__segment_ring(const weft__segment *segment, uint32_t who);
+void __wrap_weft__segment_ring(const weft__segment *segment, uint32_t who);
+void __wrap_weft__segment_ring(const weft__segment *segment, uint32_t who)
+{
+    atomic_fetch_add(&rings, 1);
+    __real_weft__segment_ring(segment, who);
+}
+
+/* The ranks come one after the other, each asleep when the next one comes. */
+static void come_one_by_one(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "queue", NULL);
+    int rank = weft_world_rank(world), ranks = weft_world_size(world);
+    world->progress.yields = 0;
+    world->progress.spin_ticks = 0;
+    enum { TIMES = 20 };
+    float in[2] = {1, 2}, out[2 * 8];
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    compute_ms(20);
+    long before = atomic_load(&rings);
+    for (int i = 0; i < TIMES; i++) {
+        usleep((useconds_t)rank * 3000);
+        if (i % 3 == 0)
+            CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+        else if (i % 3 == 1)
+            CHECK_OK(weft_all_reduce_run(comm, in, out, 2, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+        else
+            CHECK_OK(weft_all_gather_run(comm, in, out, 2, WEFT_FP32, WEFT_STREAM_HOST));
+    }
+    if (rank == ranks - 1) { /* the last one of all: nobody rings any more for these */
+        long rung = atomic_load(&rings) - before;
+        CHECK_MSG(rung <= TIMES * (ranks - 1), "%d operations of %d ranks rang %ld bells", TIMES, ranks, rung);
+        test_note("%d operations of %d ranks rang %ld bells", TIMES, ranks, rung);
+    }
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_comm_destroy(comm);
+}
+
+TEST(a_small_operation_rings_each_sleeper_once_at_most)
+{
+    ranks_as_threads(4, NULL, come_one_by_one, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- hot paths */
 
 static _Atomic long locks;

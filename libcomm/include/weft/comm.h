@@ -71,11 +71,15 @@ WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t t
 
 /** Fail the comm with E_ABORTED on this rank, and tell the others. Operations in flight end with that error; they must
  *  still be finished. The first verdict stays: aborting a failed comm changes nothing.
+ *  An operation of a failed comm ends when no other rank writes into its buffers any more. A rank that does not stop, say
+ *  because it has been stopped itself, is waited for 5 s, or the comm's timeout_ms if that is less; then the operation
+ *  ends with E_STUCK, the message names the rank, and the buffers must be left alone until it has ended.
  *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
 WEFT_API weft_result weft_comm_abort(weft_comm *comm);
 
-/** Give the comm back; NULL is fine. Every work on it must have been finished; one that was not is reported and lost.
- *  Peers are not waited for.  Threads: setup.  Blocks: local. */
+/** Give the comm back; NULL is fine. Every work on it must have been finished; one that was not is reported and lost,
+ *  and fails the comm for its peers (E_ABORTED). They are not waited for: the buffers of a lost work must be left alone
+ *  until its peers have ended it.  Threads: setup.  Blocks: local. */
 WEFT_API void weft_comm_destroy(weft_comm *comm);
 
 WEFT_END_DECLS
