@@ -57,9 +57,12 @@ static weft_result start(weft_world *world, const request *r)
     for (int i = 0; i < size; i++)
         ranks[i] = weft_comm_world_rank(r->given, i);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = weft_comm_backend(r->given);
+    weft_result result = weft_comm_config_get(r->given, &config);
     config.works = r->works;
-    weft_result result = weft_comm_create_start(world, name, ranks, size, &config, r->made);
+    config.p2p_channels = 0;
+    config.flags |= WEFT_COMM_NO_P2P;
+    if (result == WEFT_OK)
+        result = weft_comm_create_start(world, name, ranks, size, &config, r->made);
     free(ranks);
     return result;
 }

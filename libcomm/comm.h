@@ -17,6 +17,7 @@ struct weft_comm {
     weft_backend_facts facts;
     void *backend_comm;
     weft__work_slots *slots;
+    size_t messages_at;   /* in the memory of a work: the messages of a batch */
     uint64_t collectives; /* started so far */
 
     /* Creation. */

@@ -26,8 +26,7 @@ typedef struct weft__work {
     uint64_t ready, start;    /* ticks */
     _Atomic bool taken_up;    /* by the seat: counted among those in flight */
     weft_op op;
-    weft_p2p messages[WEFT_P2P_BATCH_MAX];
-    _Alignas(WEFT__LINE) unsigned char memory[]; /* the backend's */
+    _Alignas(WEFT__LINE) unsigned char memory[]; /* the backend's, then the messages of a batch */
 } weft__work;
 
 /* The slots of one comm: as many as may be in flight. */

@@ -12,14 +12,15 @@ typedef struct weft_comm weft_comm; /**< A set of ranks that communicate. */
 #define WEFT_COMM_NAME_MAX 63 /**< Longest name of a comm, in bytes. */
 
 enum {
-    WEFT_COMM_EXACT = 1 /**< Refuse a backend whose sums depend on more than the inputs and the ranks. */
+    WEFT_COMM_EXACT = 1, /**< Refuse a backend whose sums depend on more than the inputs and the ranks. */
+    WEFT_COMM_NO_P2P = 2 /**< Collectives only: no channels, and none of the memory that messages take. */
 };
 
 typedef struct weft_comm_config {
     size_t size;           /**< Set by WEFT_COMM_CONFIG_INIT. */
     const char *backend;   /**< Copied. "local"; NULL = that of the world. */
     uint32_t works;        /**< Most works in flight; 0 = 64; rounded up to a multiple of 64. */
-    uint32_t p2p_channels; /**< Channels of p2p messages, 0 ... n-1; 0 = 2. */
+    uint32_t p2p_channels; /**< Channels of p2p messages, 0 ... n-1; 0 = 2, with WEFT_COMM_NO_P2P none. */
     uint32_t timeout_ms;   /**< For operations on this comm; 0 = that of the world. */
     uint32_t flags;        /**< WEFT_COMM_*. */
 } weft_comm_config;
