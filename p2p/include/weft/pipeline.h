@@ -1,19 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file  Pipelines: run a schedule through the callbacks of a trainer, with messages under way while it computes.
  *
- *      weft_schedule_config policy = WEFT_SCHEDULE_CONFIG_INIT;
- *      policy.policy = WEFT_POLICY_1F1B, policy.stages = 4, policy.microbatches = 16;
- *      weft_schedule_create(&policy, &schedule);
+ *      @code
+ *      typedef struct trainer trainer;
+ *      weft_result forward(void *cookie, const weft_pipeline_task *task);  // task->input to task->output
+ *      weft_result backward(void *cookie, const weft_pipeline_task *task); // task->output_grad to task->input_grad
+ *      weft_result optimize(trainer *t);
  *
- *      weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
- *      config.count = tokens * hidden, config.dtype = WEFT_BF16;
- *      config.cookie = &trainer, config.forward = forward, config.backward = backward;
- *      weft_pipeline_create(comm, schedule, &config, &pipeline);
- *
- *      for (step ...) {
- *          weft_pipeline_run(pipeline);
- *          the optimizer's step
+ *      weft_result make_stage(weft_comm *stages, trainer *t, size_t elements, weft_pipeline **pipeline_out)
+ *      {
+ *          weft_schedule_config policy = WEFT_SCHEDULE_CONFIG_INIT;
+ *          policy.policy = WEFT_POLICY_1F1B, policy.microbatches = 16;
+ *          policy.stages = (uint32_t)weft_comm_size(stages);
+ *          weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
+ *          config.count = elements, config.dtype = WEFT_BF16; // tokens * hidden, say
+ *          config.cookie = t, config.forward = forward, config.backward = backward;
+ *          weft_schedule *schedule = NULL;
+ *          weft_result result = weft_schedule_create(&policy, &schedule);
+ *          if (result == WEFT_OK)
+ *              result = weft_pipeline_create(stages, schedule, &config, pipeline_out);
+ *          weft_schedule_destroy(schedule);
+ *          return result;
  *      }
+ *
+ *      weft_result train(weft_pipeline *pipeline, trainer *t, int steps)
+ *      {
+ *          weft_result result = WEFT_OK;
+ *          for (int step = 0; step < steps && result == WEFT_OK; step++) {
+ *              result = weft_pipeline_run(pipeline);
+ *              if (result == WEFT_OK)
+ *                  result = optimize(t);
+ *          }
+ *          return result;
+ *      }
+ *      @endcode
  *
  *  A run takes all microbatches of one window through this stage, as its list says; how a list is run stands in
  *  weft/schedule.h. Every callback runs on the thread that called weft_pipeline_run(), one at a time, in the order of
