@@ -72,9 +72,9 @@ WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t t
 
 /** Fail the comm with E_ABORTED on this rank, and tell the others. Operations in flight end with that error; they must
  *  still be finished. The first verdict stays: aborting a failed comm changes nothing.
- *  An operation of a failed comm ends when no other rank writes into its buffers any more. A rank that does not stop, say
- *  because it has been stopped itself, is waited for 5 s, or the comm's timeout_ms if that is less; then the operation
- *  ends with E_STUCK, the message names the rank, and the buffers must be left alone until it has ended.
+ *  An operation of a failed comm ends when no other rank writes into its buffers any more. A rank that does not say so,
+ *  as one that is stopped, is waited for 5 s, or the comm's timeout_ms if that is less; then the operation ends with
+ *  E_STUCK, the message names the rank, and the buffers must be left alone while that rank lives.
  *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
 WEFT_API weft_result weft_comm_abort(weft_comm *comm);
 
