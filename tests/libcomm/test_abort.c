@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How failures spread, and what they leave alone: nobody writes into, or takes bytes from, memory that was given back. */
+/* How failures spread, and what they leave alone: nobody writes into, or takes bytes from, memory that was given
+ * back. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -124,6 +124,52 @@ TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
     ranks_as_processes(2, NULL, sleep_often, together);
 }
 
+/* Operations of every kind, small and large, out of memory that others reach and out of memory they do not. */
+static void sleep_in_everything(weft_world *world, void *argument)
+{
+    int rounds = *(const int *)argument;
+    weft_comm *comm = all_ranks(world, "all", NULL);
+    world->progress.yields = 0;
+    world->progress.spin_ticks = 0;
+    enum { LARGE = 40000, RANKS = 3 };
+    int rank = weft_world_rank(world);
+    void *heap;
+    CHECK_OK(weft_memory_alloc(world, sizeof(float) * 2 * RANKS * LARGE, &heap));
+    float *plain = calloc(2 * RANKS * LARGE, sizeof *plain);
+    for (int i = 0; i < rounds; i++) {
+        weft_collective c = WEFT_COLLECTIVE_INIT;
+        float *memory = (i >> 1 & 1) ^ (i % 5 == rank) ? plain : heap;
+        c.count = i & 1 ? LARGE : 3;
+        c.kind = (weft_collective_kind)(i % WEFT_COLLECTIVE_KINDS);
+        c.root = i % RANKS;
+        c.send = memory;
+        c.recv = c.kind == WEFT_ALL_TO_ALL && i & 4 ? memory : memory + RANKS * LARGE;
+        c.reduction = WEFT_MAX;
+        CHECK_OK(weft_collective_run(comm, &c, WEFT_STREAM_HOST));
+        for (int k = 0; k < 20 && i % 10 == 0; k++) /* the root comes to wait for a slot */
+            CHECK_OK(weft_broadcast_run(comm, memory, memory, 3, WEFT_FP32, i % RANKS, WEFT_STREAM_HOST));
+        weft_p2p m[] = {{WEFT_SEND, (rank + 1) % RANKS, 0, WEFT_FP32, memory, c.count, 0},
+                        {WEFT_RECV, (rank + RANKS - 1) % RANKS, 0, WEFT_FP32, memory + LARGE, c.count, 0}};
+        CHECK_OK(weft_p2p_run(comm, m, 2, 0, WEFT_STREAM_HOST));
+        for (int k = 0; k < 40 && i % 10 == 0; k++) /* and a sender for its lane */
+            if (rank < 2)
+                CHECK_OK(weft_p2p_run(comm,
+                                      &(weft_p2p){rank ? WEFT_RECV : WEFT_SEND, !rank, 1, WEFT_FP32, plain, 900, 0}, 1,
+                                      0, WEFT_STREAM_HOST));
+    }
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    free(plain);
+    weft_memory_free(world, heap);
+    weft_comm_destroy(comm);
+}
+
+TEST(no_wake_is_lost_in_operations_of_any_kind)
+{
+    int rounds = test_is_slow() ? 300 : 3000;
+    ranks_both_ways(3, sleep_in_everything, &rounds);
+}
+
 /* ------------------------------------------------------------------------------------------- waking */
 
 static _Atomic long rings;

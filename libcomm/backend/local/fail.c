@@ -75,7 +75,8 @@ void weft__local_look_for_failure(weft__local_comm *lc)
     }
 }
 
-/* Do members write into the buffer of the head? Not before all have arrived; who arrives later sees our verdict first. */
+/* Do members write into the buffer of the head? Not before all have arrived; one that arrives now sees our verdict
+ * first. */
 static bool is_written_by_others(const weft__local_comm *lc)
 {
     const weft_op *op = lc->head;
