@@ -31,8 +31,8 @@
  *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is split,
  *  so that the gradients of some params are made later, when other microbatches have begun, takes
  *  WEFT_BUCKETS_LATE_MARKS: marks are then counted over the window, and it does not matter of which microbatch they are.
- *  A trainer with an optimizer of
- *  its own puts three calls in place of weft_adam_step():
+ *
+ *  A trainer with an optimizer of its own puts three calls in place of weft_adam_step():
  *
  *      weft_buckets_reduce(&set, 1, 0);
  *      weft_buckets_norm(&set, 1, &norm);
