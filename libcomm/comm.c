@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -51,7 +52,7 @@ static bool bury(weft_comm *comm, bool force)
     if (comm->backend_comm)
         comm->backend->comm_destroy(comm->backend_comm);
     if (comm->card && !force) /* else a member that is late must still find out that this rank was here */
-        weft__board_remove(comm->card);
+        weft__board_remove(comm->card, weft__now_ns());
     pthread_mutex_destroy(&comm->verdict_lock);
     free(comm->ranks);
     free(comm);

@@ -238,11 +238,11 @@ static weft_result look_for_excuse(const weft_comm *comm, int rank)
 {
     weft_world *world = comm->world;
     const weft__segment_header *header = world->segments[rank]->header;
-    if (atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]))
-        return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     weft_result aborted = (weft_result)atomic_load(&header->aborted);
     if (aborted != WEFT_OK && header->aborted_ns > comm->began_ns)
         return weft__fail(aborted, "%s [told by rank %d]", header->aborted_text, rank);
+    if (atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]))
+        return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     weft__card_key key;
     weft__card_terms terms;
     const weft__card *other =
@@ -267,8 +267,9 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
         if (seen[i])
             continue;
         int rank = comm->ranks[i];
-        const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->key);
-        uint32_t theirs = card ? atomic_load(&card->incarnation) : 0, mine = comm->use->count;
+        uint32_t mine = comm->use->count;
+        const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->key, mine);
+        uint32_t theirs = card ? atomic_load(&card->incarnation) : 0;
         uint32_t left = card ? atomic_load(&card->left) : WEFT__CARD_STAYS;
         if (theirs > mine && left == WEFT__CARD_STAYS) { /* attempts have failed that this rank knows nothing of */
             comm->use->count = theirs;

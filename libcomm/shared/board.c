@@ -19,19 +19,23 @@ static uint64_t name_of(weft__card_key key)
 
 /* ---- the owner ---- */
 
-static weft__card *with_use(weft__card *board, int use)
+/* A free card, or the one that was spent first. */
+static weft__card *to_be_had(weft__card *board)
 {
-    for (int i = 0; i < WEFT__CARDS; i++)
-        if ((int)board[i].use == use)
-            return &board[i];
-    return NULL;
+    weft__card *first = NULL;
+    for (int i = 0; i < WEFT__CARDS; i++) {
+        weft__card *card = &board[i];
+        if (card->use == WEFT__CARD_FREE)
+            return card;
+        if (card->use == WEFT__CARD_SPENT && (!first || card->spent < first->spent))
+            first = card;
+    }
+    return first;
 }
 
 weft__card *weft__board_take(weft__card *board)
 {
-    weft__card *card = with_use(board, WEFT__CARD_FREE);
-    if (!card)
-        card = with_use(board, WEFT__CARD_SPENT);
+    weft__card *card = to_be_had(board);
     if (!card)
         return NULL;
     atomic_store(&card->name, 0);
@@ -68,11 +72,12 @@ void weft__board_give_up(weft__card *card, const weft__card_terms *terms)
     atomic_store(&card->left, WEFT__CARD_GAVE_UP);
 }
 
-void weft__board_remove(weft__card *card)
+void weft__board_remove(weft__card *card, uint64_t spent)
 {
     bool met = atomic_load(&card->left) == WEFT__CARD_LEFT;
     if (met)
         atomic_store(&card->name, 0);
+    card->spent = spent;
     card->use = met ? WEFT__CARD_FREE : WEFT__CARD_SPENT;
 }
 
@@ -83,13 +88,15 @@ static bool has_key(const weft__card *card, weft__card_key key)
     return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
 }
 
-const weft__card *weft__board_find(const weft__card *board, weft__card_key key)
+const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *latest = NULL;
     for (int i = 0; i < WEFT__CARDS; i++) {
         const weft__card *card = &board[i];
         if (!has_key(card, key))
             continue;
+        if (atomic_load(&card->incarnation) == incarnation)
+            return card;
         if (!latest || atomic_load(&card->incarnation) > atomic_load(&latest->incarnation))
             latest = card;
     }
@@ -127,6 +134,6 @@ const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key
 
 bool weft__board_has_left(const weft__card *board, weft__card_key key, uint32_t incarnation)
 {
-    const weft__card *card = weft__board_find(board, key);
+    const weft__card *card = weft__board_find(board, key, incarnation);
     return !card || atomic_load(&card->incarnation) != incarnation || atomic_load(&card->left);
 }

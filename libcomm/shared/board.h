@@ -38,6 +38,7 @@ typedef struct weft__card {
     _Atomic uint32_t incarnation; /* which comm of that key it is: how often its owner has come to make one, from 1 */
     _Atomic uint32_t left;        /* how the owner has left the comm: it looks at nothing of the others any more */
     enum { WEFT__CARD_FREE, WEFT__CARD_TAKEN, WEFT__CARD_SPENT } use; /* the owner's; spent: posted, and to be had */
+    uint64_t spent;                                                   /* the owner's: since when */
     _Atomic uint64_t terms[WEFT__CARD_WORDS];
 } weft__card;
 
@@ -52,13 +53,14 @@ void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation
 void weft__board_leave(weft__card *card);
 /* or has given up making it; @p terms say why. */
 void weft__board_give_up(weft__card *card, const weft__card_terms *terms);
-/* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until then. */
-void weft__board_remove(weft__card *card);
+/* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until then; the one
+ * with the lowest @p spent is had first. */
+void weft__board_remove(weft__card *card, uint64_t spent);
 
 /* The others'. */
 
-/* The latest card of that key, or NULL. */
-const weft__card *weft__board_find(const weft__card *board, weft__card_key key);
+/* The card of that key and incarnation; if there is none the latest of that key, or NULL. */
+const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation);
 /* Copy what a card says. False: it has become another one meanwhile. */
 bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms);
 /* A card of that name for a comm of other ranks, @p rank among them, that its owner has not left, or has given up
