@@ -64,8 +64,11 @@
  *  Before params are saved, say, all are acquired. README.md has a program that can be run.
  *
  *  The microbatches between two steps are a window. The first begin of a window clears the gradients; reductions start
- *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer with an optimizer of
- *  its own puts three calls in place of weft_adam_step():
+ *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is split,
+ *  so that the gradients of some params are made later, when other microbatches have begun, takes
+ *  WEFT_BUCKETS_LATE_MARKS: marks are then counted over the window, and it does not matter of which microbatch they are.
+ *
+ *  A trainer with an optimizer of its own puts three calls in place of weft_adam_step():
  *
  *      @code
  *      void update(const weft_owned *part, float norm); // part->data, from part->grad
@@ -102,13 +105,16 @@ typedef struct weft_buckets weft_buckets; /**< The buckets of one list of params
 enum {
     WEFT_BUCKETS_UNSHARDED = WEFT_LAYOUT_UNSHARDED,         /**< Every rank owns, and updates, everything. */
     WEFT_BUCKETS_PAD_FOR_BUSBW = WEFT_LAYOUT_PAD_FOR_BUSBW, /**< Bucket ends are multiples of 65536 elements. */
-    WEFT_BUCKETS_REDUCE_AT_STEP = 4,   /**< Start reductions in the step, not as soon as a bucket is full. */
-    WEFT_BUCKETS_GATHER_IN_STEP = 8,   /**< weft_adam_step() returns when all params are gathered. */
-    WEFT_BUCKETS_UNUSED_ZERO = 16,     /**< A param without a mark counts as final; without this flag it is an error. */
-    WEFT_BUCKETS_CHECK_FINITE = 32,    /**< Before its reduction each bucket is searched for NaN and infinity; rank,
+    WEFT_BUCKETS_REDUCE_AT_STEP = 4, /**< Start reductions in the step, not as soon as a bucket is full. */
+    WEFT_BUCKETS_GATHER_IN_STEP = 8, /**< weft_adam_step() returns when all params are gathered. */
+    WEFT_BUCKETS_UNUSED_ZERO = 16,   /**< A param without a mark counts as final; without this flag it is an error. */
+    WEFT_BUCKETS_CHECK_FINITE = 32,  /**< Before its reduction each bucket is searched for NaN and infinity; rank,
                                             bucket, param and element of the first are logged. */
-    WEFT_BUCKETS_GUARD_UNACQUIRED = 64 /**< For debugging on the host: reading a param that was not acquired is a
+    WEFT_BUCKETS_GUARD_UNACQUIRED = 64, /**< For debugging on the host: reading a param that was not acquired is a
                                             SIGSEGV. Costs a second copy of the params; not with arenas for them. */
+    WEFT_BUCKETS_LATE_MARKS = 128       /**< A param may be marked when later microbatches have begun. None may be left
+                                            out: it is final when the last microbatch has begun and it has the marks of
+                                            every microbatch of the window. */
 };
 
 /** A param that is summed over further ranks once its bucket is reduced: a tensor parallel replica whose ranks saw
@@ -170,7 +176,7 @@ WEFT_API void weft_buckets_destroy(weft_buckets *set);
  *  are acquired, write them only before the first step or where this rank owns them. Threads: any. Blocks: never. */
 WEFT_API void *weft_buckets_param(const weft_buckets *set, uint32_t param);
 /** Where the gradient of param @p param is; NULL if it is frozen. Borrowed: as long as the set. The trainer adds to it
- *  between begin and mark; after the reduction only the owned part has a meaning. Threads: any. Blocks: never. */
+ *  between begin and its last mark; after the reduction only the owned part has a meaning. Threads: any. Blocks: never. */
 WEFT_API void *weft_buckets_grad(const weft_buckets *set, uint32_t param);
 /** The layout. Borrowed: as long as the set. Threads: any. Blocks: never. */
 WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
@@ -178,7 +184,7 @@ WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
 /** Begin the backward pass of a microbatch; @p last: it is the last one of the window, and reductions start in it.
  *  Threads: owner.  Blocks: never.  Hot.
  *  Errors: E_INVALID, E_STATE (the window's last microbatch has begun already; a bucket of the window before was not
- *  gathered; a param had some of its contributions only). */
+ *  gathered; without LATE_MARKS, a param had some of its contributions only). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int last);
 /** Add @p count elements to the gradient of @p param, from its element @p start on, in fp32.
  *  @param grad  fp32, bf16 or fp16; borrowed during the call.
@@ -188,7 +194,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int la
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t start,
                                                             const void *grad, weft_dtype dtype, size_t count);
 /** Say that one contribution to the gradient of @p param is complete in this microbatch; with the last one it is final.
- *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out.
+ *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out, but
+ *  not with WEFT_BUCKETS_LATE_MARKS.
  *  Threads: owner.  Blocks: never.  Hot.  Stream: the reduction is queued behind what @p stream holds now.
  *  Errors: E_INVALID, E_RANGE, E_TWICE (final already, or reduced already), E_STATE (no microbatch has begun; the
  *  param was not acquired), E_UNSUPPORTED (no such stream here), and what starting an operation may return. */

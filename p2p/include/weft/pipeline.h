@@ -42,13 +42,18 @@
  *  What the switches of other pipelines are called here:
  *
  *      gradients stay local (no sync)      a task whose `last` is 0
- *      gradients may be reduced            the callback `sync`, and `last` of the one task that may come behind it
+ *      gradients may be reduced            the callback `sync`, and `last` of the one B that may come behind it
  *      parameters must be whole            a task whose `first` is 1
  *      finalize                            the callback `finalize`
  *
- *  With buckets (weft/buckets.h), a set for each chunk, the backward begins with weft_buckets_begin(set, task->last). A
- *  schedule may put `sync` behind a chunk's last task (WEFT_LOWER_ALIGN_SYNC); all its gradients are final then, and
- *  the callback itself begins a last microbatch and marks every param.
+ *  With buckets (weft/buckets.h), a set for each chunk: every B begins with weft_buckets_begin(set, task->last), and
+ *  what adds to the gradient of a param marks it. A schedule may put `sync` behind a chunk's last B
+ *  (WEFT_LOWER_ALIGN_SYNC: `left` is 0); then the callback itself begins a last microbatch and marks every param.
+ *
+ *  If backwards are split, the set has WEFT_BUCKETS_LATE_MARKS, and every param is marked in every microbatch: in B if B
+ *  makes its gradient (norms, say), in W if W does (matrices), in B as well if `split` is 0 and so no W follows. W
+ *  begins nothing: microbatches are counted by their B, and those before may still have W to come, whatever the order.
+ *  A bucket is reduced in the B or W that makes the last mark of the window in it.
  *
  *  A callback that does not return WEFT_OK ends the run: the comm is aborted, so that no stage waits for this one, and
  *  the run returns what the callback did. Stages that still need this one get E_ABORTED, which names this rank. */
@@ -69,8 +74,9 @@ typedef struct weft_pipeline_task {
     uint32_t activation;     /**< Which of the chunk's weft_pipeline_activations() the microbatch has, from F to its
                                   last task. */
     int first;               /**< F: the first of its chunk in this window. */
-    int last;                /**< B, W: SYNC came before, and no other task adds to the chunk's gradients: they are
-                                  final as they are made. */
+    int last;                /**< B: SYNC came before, and no other B of the chunk follows: what it makes is final as it
+                                  is made. W: likewise, and no other W follows: all is final behind it. */
+    int split;               /**< B: a W of this microbatch follows, and makes the gradients of the weights. */
     const void *input;       /**< What the part before made; stays until the last task of the microbatch. NULL on the
                                   first part. */
     void *output;            /**< F: to fill, for the part behind. NULL on the last part. */
@@ -96,7 +102,8 @@ typedef struct weft_pipeline_config {
     weft_result (*forward)(void *cookie, const weft_pipeline_task *task);
     weft_result (*backward)(void *cookie, const weft_pipeline_task *task);    /**< If the schedule has B. */
     weft_result (*weight_grad)(void *cookie, const weft_pipeline_task *task); /**< If it has W. */
-    /** The gradients of @p chunk are final as they are made: by @p left more tasks, 1 or 0. NULL = not wanted. */
+    /** The gradients of @p chunk may be reduced as they become final: @p left more B come, 1 or 0, and the W of any that
+     *  are split. NULL = not wanted. */
     weft_result (*sync)(void *cookie, uint32_t chunk, uint32_t left);
     /** All is computed; the last sends may still be under way. NULL = not wanted. */
     weft_result (*finalize)(void *cookie);
