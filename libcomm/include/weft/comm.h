@@ -69,6 +69,16 @@ WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
  *  Threads: any.  Blocks: never. */
 WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes);
 
+/** Find out whether all ranks are well, and go on or end together: WEFT_OK if every rank says so, else on every rank
+ *  what the lowest rank that failed says, and weft_last_error() there is its message, led by its number ("rank 3: ...").
+ *  Takes no memory, so that want of memory can be agreed on. If the comm itself fails meanwhile, a rank that has failed
+ *  gets its own result back, the others the comm's.
+ *  @param mine  how this rank fared.   @param why  copied, cut at 480 bytes; NULL = weft_last_error(); without meaning
+ *  if all is well.
+ *  Threads: one at a time for the comm.  Blocks: peers.  Collective.
+ *  Errors: E_INVALID (no comm: returns alone), what a rank gave, and those of weft_collective_run(). */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_agree(weft_comm *comm, weft_result mine, const char *why);
+
 /** Fail the comm with E_ABORTED on this rank, and tell the others. Operations in flight end with that error; they must
  *  still be finished. The first verdict stays: aborting a failed comm changes nothing.
  *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
