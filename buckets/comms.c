@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comms of a set's own over the ranks of the given ones, so that nobody else's operations get in between. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/reserved.h"
+#include "base/verdict.h"
 #include "set.h"
 
 #define MOST_WORKS 4096 /* that a comm can have in flight */
@@ -42,10 +43,7 @@ static size_t list_requests(weft_buckets *set, request *list)
 static weft_result start(weft_world *world, const request *r)
 {
     char name[WEFT_COMM_NAME_MAX + 1];
-    int used = snprintf(name, sizeof name, "%s.%s.%s", weft_comm_name(r->given), r->name, r->purpose);
-    if (used > WEFT_COMM_NAME_MAX)
-        return weft__fail(WEFT_E_INVALID, "set '%s': the comm's name '%s.%s.%s' is %d bytes long, the most are %d",
-                          r->name, weft_comm_name(r->given), r->name, r->purpose, used, WEFT_COMM_NAME_MAX);
+    weft__reserved_name((const char *const[]){weft_comm_name(r->given), r->name, r->purpose}, 3, name);
     if (r->works > MOST_WORKS)
         return weft__fail(WEFT_E_RANGE,
                           "set '%s': %u operations in flight on comm '%s', the most are %d: make the buckets larger",
@@ -59,46 +57,51 @@ static weft_result start(weft_world *world, const request *r)
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.backend = weft_comm_backend(r->given);
     config.works = r->works;
+    config.flags = WEFT__COMM_OWN;
     weft_result result = weft_comm_create_start(world, name, ranks, size, &config, r->made);
     free(ranks);
     return result;
 }
 
-/* Start all, then finish all: the order between comms does not matter. */
-static weft_result make_all(weft_world *world, const request *list, size_t count)
-{
-    weft_result result = WEFT_OK;
-    size_t started = 0;
-    while (started < count && result == WEFT_OK) {
-        result = start(world, &list[started]);
-        started += result == WEFT_OK;
-    }
-    for (size_t i = 0; i < started; i++) {
-        weft_result finished = weft_comm_create_finish(*list[i].made);
-        if (result == WEFT_OK)
-            result = finished;
-    }
-    return result;
-}
-
-weft_result weft__comms_make(weft_buckets *set)
+weft_result weft__comms_start(weft_buckets *set)
 {
     request *list = weft__alloc((7 + set->sum_comm_count) * sizeof *list);
-    if (!list)
-        return WEFT_E_NO_MEMORY;
-    weft_result result = make_all(set->world, list, list_requests(set, list));
+    weft_result result = list ? WEFT_OK : WEFT_E_NO_MEMORY;
+    size_t count = list ? list_requests(set, list) : 0;
+    for (size_t i = 0; i < count && result == WEFT_OK; i++)
+        result = start(set->world, &list[i]);
     free(list);
     return result;
 }
 
+/* Call @p visit for every comm of the set's own, and return the first failure. */
+static weft_result each_comm(weft_buckets *set, weft_result (*visit)(weft_comm *comm))
+{
+    weft__verdict first = {0};
+    for (size_t i = 0; i < 2; i++) {
+        weft__lane *lane = &set->lanes[i];
+        weft_comm *const comms[] = {lane->reduce_comm, lane->gather_comm, lane->replica_comm};
+        for (size_t k = 0; k < sizeof comms / sizeof *comms; k++)
+            weft__verdict_add(&first, comms[k] ? visit(comms[k]) : WEFT_OK);
+    }
+    weft__verdict_add(&first, set->norm_comm ? visit(set->norm_comm) : WEFT_OK);
+    for (size_t i = 0; i < set->sum_comm_count; i++)
+        weft__verdict_add(&first, set->sum_comms[i].comm ? visit(set->sum_comms[i].comm) : WEFT_OK);
+    return weft__verdict_result(&first);
+}
+
+weft_result weft__comms_finish(weft_buckets *set)
+{
+    return each_comm(set, weft_comm_create_finish);
+}
+
+static weft_result destroy(weft_comm *comm)
+{
+    weft_comm_destroy(comm);
+    return WEFT_OK;
+}
+
 void weft__comms_release(weft_buckets *set)
 {
-    for (size_t i = 0; i < 2; i++) {
-        weft_comm_destroy(set->lanes[i].reduce_comm);
-        weft_comm_destroy(set->lanes[i].gather_comm);
-        weft_comm_destroy(set->lanes[i].replica_comm);
-    }
-    weft_comm_destroy(set->norm_comm);
-    for (size_t i = 0; i < set->sum_comm_count; i++)
-        weft_comm_destroy(set->sum_comms[i].comm);
+    (void)each_comm(set, destroy);
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/reserved.h"
 
 #define WORKS        64
 #define P2P_CHANNELS 2
@@ -122,7 +123,7 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
             return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", given->size);
         memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
     }
-    if (config->flags & ~(uint32_t)WEFT_COMM_EXACT)
+    if (config->flags & ~(WEFT_COMM_EXACT | WEFT__COMM_OWN))
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
     config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
     if (config->works > 4096)
@@ -145,7 +146,8 @@ static weft_result use_name(weft_world *world, const char *name, weft__name_use 
     if (use && use->in_use)
         return weft__fail(WEFT_E_INVALID, "there is a comm named %s already", name);
     if (!use) {
-        use = weft__alloc(sizeof *use);
+        use = world->spare_name ? world->spare_name : weft__alloc(sizeof *use);
+        world->spare_name = NULL;
         if (!use)
             return WEFT_E_NO_MEMORY;
         snprintf(use->name, sizeof use->name, "%s", name);
@@ -207,22 +209,40 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     return WEFT_OK;
 }
 
-static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks, int count,
-                             const weft_comm_config *config)
+/* Tell the members that wait for this rank, or will, that it cannot make the comm. */
+static void post_refusal(weft_world *world, const weft__name_use *use, weft_result result)
+{
+    weft__card *card = weft__board_take(world->own->header->cards, use->name, use->count);
+    if (!card)
+        return;
+    card->refused = result;
+    snprintf(card->refusal, sizeof card->refusal, "%s", weft_last_error());
+    weft__board_post(card);
+}
+
+static weft_result make_room(weft_comm *comm)
 {
     weft_world *world = comm->world;
-    WEFT_TRY(check_members(world, name, ranks, count, &comm->rank));
+    comm->ranks = weft__alloc((size_t)comm->size * sizeof *comm->ranks);
+    comm->cards = weft__alloc((size_t)comm->size * WEFT_BACKEND_CARD_BYTES);
+    comm->seen = weft__alloc((size_t)comm->size * sizeof *comm->seen);
+    if (!world->spare_name)
+        world->spare_name = weft__alloc(sizeof *world->spare_name);
+    return comm->ranks && comm->cards && comm->seen && world->spare_name ? WEFT_OK : WEFT_E_NO_MEMORY;
+}
+
+static weft_result fill_comm(weft_comm *comm, const int *ranks, const weft_comm_config *config)
+{
+    weft_world *world = comm->world;
+    const char *name = comm->use->name;
     WEFT_TRY(complete_config(world, config, &comm->config));
+    WEFT_TRY(weft__reserved_check(name, comm->config.flags));
     snprintf(comm->name, sizeof comm->name, "%s", name);
-    comm->size = count;
     comm->timeout_ns = (uint64_t)comm->config.timeout_ms * 1000000u;
     comm->label = weft_trace_label(world, name);
     comm->held_end = &comm->held;
-    comm->ranks = weft__alloc((size_t)count * sizeof *ranks);
-    if (!comm->ranks)
-        return WEFT_E_NO_MEMORY;
-    memcpy(comm->ranks, ranks, (size_t)count * sizeof *ranks);
-    WEFT_TRY(use_name(world, name, &comm->use));
+    WEFT_TRY(make_room(comm));
+    memcpy(comm->ranks, ranks, (size_t)comm->size * sizeof *ranks);
     comm->incarnation = comm->use->count;
     unsigned char card[WEFT_BACKEND_CARD_BYTES] = {0};
     WEFT_TRY(create_behind(comm, card));
@@ -232,15 +252,26 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
 weft_result weft_comm_create_start(weft_world *world, const char *name, const int *ranks, int count,
                                    const weft_comm_config *config, weft_comm **comm_out)
 {
+    int self = -1;
+    weft__name_use *use = NULL;
     *comm_out = NULL;
     WEFT_TRY(weft__world_alive(world));
+    WEFT_TRY(check_members(world, name, ranks, count, &self));
+    WEFT_TRY(use_name(world, name, &use));
     weft_comm *comm = weft__alloc(sizeof *comm);
-    if (!comm)
-        return WEFT_E_NO_MEMORY;
-    comm->world = world;
-    pthread_mutex_init(&comm->verdict_lock, NULL);
-    weft_result result = fill_comm(comm, name, ranks, count, config);
+    weft_result result = WEFT_E_NO_MEMORY;
+    if (comm) {
+        comm->world = world;
+        comm->use = use;
+        comm->rank = self;
+        comm->size = count;
+        pthread_mutex_init(&comm->verdict_lock, NULL);
+        result = fill_comm(comm, ranks, config);
+    }
     if (result != WEFT_OK) {
+        if (count > 1)
+            post_refusal(world, use, result);
+        use->in_use = false;
         weft_comm_destroy(comm);
         return result;
     }
@@ -288,6 +319,8 @@ static weft_result look_for_cards(const weft_comm *comm, unsigned char *cards, b
             continue;
         int rank = comm->ranks[i];
         const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->name, comm->incarnation);
+        if (card && card->refused != WEFT_OK)
+            return weft__fail((weft_result)card->refused, "comm %s: rank %d: %s", comm->name, rank, card->refusal);
         if (card) {
             WEFT_TRY(compare_terms(comm, &comm->card->terms, &card->terms, rank));
             memcpy(cards + (size_t)i * WEFT_BACKEND_CARD_BYTES, card->backend_card, WEFT_BACKEND_CARD_BYTES);
@@ -343,15 +376,9 @@ weft_result weft_comm_create_finish(weft_comm *comm)
     WEFT_TRY(weft__world_alive(comm->world));
     if (comm->connected)
         return weft__fail(WEFT_E_STATE, "comm %s is made already", comm->name);
-    unsigned char *cards = weft__alloc((size_t)comm->size * WEFT_BACKEND_CARD_BYTES);
-    bool *seen = weft__alloc((size_t)comm->size * sizeof *seen);
-    weft_result result = cards && seen ? WEFT_OK : WEFT_E_NO_MEMORY;
-    if (result == WEFT_OK && comm->size > 1)
-        result = meet(comm, cards, seen);
+    weft_result result = comm->size > 1 ? meet(comm, comm->cards, comm->seen) : WEFT_OK;
     if (result == WEFT_OK)
-        result = connect_members(comm, cards);
-    free(cards);
-    free(seen);
+        result = connect_members(comm, comm->cards);
     comm->connected = result == WEFT_OK;
     return result;
 }
@@ -419,6 +446,8 @@ static bool bury(weft_comm *comm, bool force)
         weft__board_remove(comm->card);
     pthread_mutex_destroy(&comm->verdict_lock);
     free(comm->ranks);
+    free(comm->cards);
+    free(comm->seen);
     free(comm);
     return true;
 }

@@ -23,6 +23,8 @@ struct weft_comm {
     weft__card *card;
     weft__name_use *use;
     uint32_t incarnation; /* of the name, at its creation */
+    unsigned char *cards; /* room for those of all members' backends, until they have met */
+    bool *seen;           /* [member]: its card was */
     bool connected;
 
     /* The seat's. */

@@ -211,9 +211,10 @@ static weft_result make_guard(weft_world *world)
 /* What this rank is and has, before it meets anybody. */
 static weft_result make_own_parts(weft_world *world)
 {
+    world->spare_name = weft__alloc(sizeof *world->spare_name);
     world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);
     world->host_of = weft__alloc((size_t)world->size * sizeof *world->host_of);
-    if (!world->identities || !world->host_of)
+    if (!world->spare_name || !world->identities || !world->host_of)
         return WEFT_E_NO_MEMORY;
     WEFT_TRY(make_guard(world));
     WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, &world->identities[world->rank]));
@@ -298,6 +299,7 @@ void weft_world_close(weft_world *world)
     unmap_segments(world);
     weft__work_pool_close(&world->works);
     weft__trace_close(world->trace);
+    free(world->spare_name);
     for (weft__name_use *use = world->names, *next; use; use = next) {
         next = use->next;
         free(use);

@@ -44,9 +44,9 @@ struct weft_world {
     weft__backend_instance backends[WEFT__BACKENDS];
     weft__work_pool works;
 
-    weft_comm *comms;     /* list; the seat's */
-    weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
-    weft__name_use *names;
+    weft_comm *comms;                   /* list; the seat's */
+    weft_comm *destroyed;               /* list: comms that other ranks may still look at; the seat's */
+    weft__name_use *names, *spare_name; /* spare: for the next one, so that a name is counted even without memory */
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */
     char first_error_text[256];

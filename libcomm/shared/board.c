@@ -21,6 +21,7 @@ weft__card *weft__board_take(weft__card *board, const char *name, uint32_t incar
             continue;
         snprintf(card->name, sizeof card->name, "%s", name);
         card->incarnation = incarnation;
+        card->refused = WEFT_OK;
         card->taken = key_of(name, incarnation);
         atomic_store(&card->left, 0);
         return card;

@@ -27,8 +27,12 @@ typedef struct weft__card {
     uint64_t taken;        /* the owner's: the key it will be posted under; 0 = free */
     uint32_t incarnation;  /* how often this rank has used the name, from 1 */
     char name[WEFT_COMM_NAME_MAX + 1];
+    int32_t refused; /* WEFT_OK, or why the owner cannot make the comm */
     weft__card_terms terms;
-    unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
+    union {
+        unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
+        char refusal[WEFT_BACKEND_CARD_BYTES]; /* the message, cut */
+    };
 } weft__card;
 
 /* A free card, filled with name and incarnation, not posted; NULL if all are in use. */

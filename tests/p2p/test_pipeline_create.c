@@ -159,7 +159,7 @@ static void one_fails(weft_world *world, void *argument)
     weft_pipeline_config good = trainer_config(&t, s), config = good;
     config.backward = own ? NULL : good.backward;
     check_refused(comm, s, &config, WEFT_E_INVALID,
-                  "rank 1: stage 1 action 4 (B 0.0) needs the callback backward: it is NULL");
+                  "rank 1: stage 1 action 2 (B 0.0) needs the callback backward: it is NULL");
     check_refused(comm, s, own ? NULL : &good, WEFT_E_INVALID, "rank 1: a pipeline needs a config");
     check_refused(comm, own ? NULL : s, &good, WEFT_E_INVALID, "rank 1: a pipeline needs a schedule");
     config = good;

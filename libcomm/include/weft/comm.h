@@ -27,11 +27,13 @@ typedef struct weft_comm_config {
 
 /** Begin to make a comm. Only its members take part; they meet under its name, so the order between comms does not
  *  matter, and between the two halves anything else may be done.
- *  @param name    copied; at most 63 bytes; unique in its world while the comm lives.
+ *  A member that cannot make its part ends the creation for all, with its message.
+ *  @param name    copied; at most 63 bytes; unique in its world while the comm lives. Names that begin with "weft." are
+ *  weft's own.
  *  @param ranks   copied; world ranks without repetition, this rank among them; its index there is its rank in the
  *  comm.
  *  @param config  copied; NULL = defaults; must be equal on all members.
- *  @param comm_out  given; after weft_comm_create_finish() has been called, release with weft_comm_destroy().
+ *  @param comm_out  given, finished or not; release with weft_comm_destroy().
  *  Threads: setup.  Blocks: local.
  *  Errors: E_INVALID, E_RANGE, E_NO_MEMORY, E_NOT_FOUND (no such backend), E_UNSUPPORTED. */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_create_start(weft_world *world, const char *name, const int *ranks,
@@ -40,7 +42,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_create_start(weft_world *world, co
 /** Wait until all members are there, have compared what they asked for, and are connected. On failure the comm can
  *  only be destroyed.
  *  Threads: setup.  Blocks: peers.  Collective.
- *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST. */
+ *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST, and what
+ *  another member's weft_comm_create_start() gave. */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_create_finish(weft_comm *comm);
 /** Both halves in one call; on failure *comm_out is NULL. Threads: setup. Blocks: peers. Collective.
  *  Errors: those of both. */
