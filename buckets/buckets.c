@@ -63,6 +63,7 @@ static weft_result build(weft_buckets *set, const weft_buckets_config *config, c
 {
     WEFT_TRY(weft__sums_take(set, comms));
     WEFT_TRY(weft__plan_make(set, config));
+    WEFT_TRY(weft__comms_plan(set));
     WEFT_TRY(weft__memory_make(set, config));
     if (set->flags & WEFT_BUCKETS_GUARD_UNACQUIRED)
         WEFT_TRY(weft__guard_make(set));

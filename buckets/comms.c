@@ -10,13 +10,19 @@
 
 #define MOST_WORKS 4096 /* that a comm can have in flight */
 
-/* A comm to be made. */
+/* A comm of ours. */
 typedef struct request {
     weft_comm *given;
     const char *name, *purpose;
     uint32_t works; /* most that are in flight at a time */
     weft_comm **made;
 } request;
+
+struct weft__comms {
+    int *ranks; /* room for those of one */
+    size_t count;
+    request list[];
+};
 
 static size_t list_requests(weft_buckets *set, request *list)
 {
@@ -40,68 +46,68 @@ static size_t list_requests(weft_buckets *set, request *list)
     return count;
 }
 
-static weft_result start(weft_world *world, const request *r)
+static weft_result check_works(const request *r)
+{
+    if (r->works > MOST_WORKS)
+        return weft__fail(WEFT_E_RANGE,
+                          "set '%s': %u operations in flight to %s over comm '%s', the most are %d: make the buckets "
+                          "larger",
+                          r->name, r->works, r->purpose, weft_comm_name(r->given), MOST_WORKS);
+    return WEFT_OK;
+}
+
+weft_result weft__comms_plan(weft_buckets *set)
+{
+    size_t most = 7 + set->sum_comm_count;
+    set->comms = weft__alloc(sizeof *set->comms + most * sizeof *set->comms->list);
+    if (!set->comms)
+        return WEFT_E_NO_MEMORY;
+    set->comms->ranks = weft__alloc((size_t)weft_world_size(set->world) * sizeof *set->comms->ranks);
+    if (!set->comms->ranks)
+        return WEFT_E_NO_MEMORY;
+    set->comms->count = list_requests(set, set->comms->list);
+    for (size_t i = 0; i < set->comms->count; i++)
+        WEFT_TRY(check_works(&set->comms->list[i]));
+    return WEFT_OK;
+}
+
+static weft_result start(const weft_buckets *set, const request *r)
 {
     char name[WEFT_COMM_NAME_MAX + 1];
     weft__reserved_name((const char *const[]){weft_comm_name(r->given), r->name, r->purpose}, 3, name);
-    if (r->works > MOST_WORKS)
-        return weft__fail(WEFT_E_RANGE,
-                          "set '%s': %u operations in flight on comm '%s', the most are %d: make the buckets larger",
-                          r->name, r->works, name, MOST_WORKS);
-    int size = weft_comm_size(r->given);
-    int *ranks = weft__alloc((size_t)size * sizeof *ranks);
-    if (!ranks)
-        return WEFT_E_NO_MEMORY;
+    int size = weft_comm_size(r->given), *ranks = set->comms->ranks;
     for (int i = 0; i < size; i++)
         ranks[i] = weft_comm_world_rank(r->given, i);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.backend = weft_comm_backend(r->given);
     config.works = r->works;
     config.flags = WEFT__COMM_OWN;
-    weft_result result = weft_comm_create_start(world, name, ranks, size, &config, r->made);
-    free(ranks);
-    return result;
+    return weft_comm_create_start(set->world, name, ranks, size, &config, r->made);
 }
 
+/* All of them, also behind a failure: ranks must not differ in how often they have used a name. */
 weft_result weft__comms_start(weft_buckets *set)
 {
-    request *list = weft__alloc((7 + set->sum_comm_count) * sizeof *list);
-    weft_result result = list ? WEFT_OK : WEFT_E_NO_MEMORY;
-    size_t count = list ? list_requests(set, list) : 0;
-    for (size_t i = 0; i < count && result == WEFT_OK; i++)
-        result = start(set->world, &list[i]);
-    free(list);
-    return result;
-}
-
-/* Call @p visit for every comm of the set's own, and return the first failure. */
-static weft_result each_comm(weft_buckets *set, weft_result (*visit)(weft_comm *comm))
-{
     weft__verdict first = {0};
-    for (size_t i = 0; i < 2; i++) {
-        weft__lane *lane = &set->lanes[i];
-        weft_comm *const comms[] = {lane->reduce_comm, lane->gather_comm, lane->replica_comm};
-        for (size_t k = 0; k < sizeof comms / sizeof *comms; k++)
-            weft__verdict_add(&first, comms[k] ? visit(comms[k]) : WEFT_OK);
-    }
-    weft__verdict_add(&first, set->norm_comm ? visit(set->norm_comm) : WEFT_OK);
-    for (size_t i = 0; i < set->sum_comm_count; i++)
-        weft__verdict_add(&first, set->sum_comms[i].comm ? visit(set->sum_comms[i].comm) : WEFT_OK);
+    for (size_t i = 0; i < set->comms->count; i++)
+        weft__verdict_add(&first, start(set, &set->comms->list[i]));
     return weft__verdict_result(&first);
 }
 
 weft_result weft__comms_finish(weft_buckets *set)
 {
-    return each_comm(set, weft_comm_create_finish);
-}
-
-static weft_result destroy(weft_comm *comm)
-{
-    weft_comm_destroy(comm);
-    return WEFT_OK;
+    weft__verdict first = {0};
+    for (size_t i = 0; i < set->comms->count; i++)
+        weft__verdict_add(&first, weft_comm_create_finish(*set->comms->list[i].made));
+    return weft__verdict_result(&first);
 }
 
 void weft__comms_release(weft_buckets *set)
 {
-    (void)each_comm(set, destroy);
+    if (!set->comms)
+        return;
+    for (size_t i = 0; i < set->comms->count; i++)
+        weft_comm_destroy(*set->comms->list[i].made);
+    free(set->comms->ranks);
+    free(set->comms);
 }

@@ -97,6 +97,7 @@ struct weft_buckets {
     size_t sum_count;
     weft__sum_comm *sum_comms;
     size_t sum_comm_count;
+    struct weft__comms *comms; /* ours, as a list */
 
     weft__memory *memory; /* one a buffer */
     uint32_t bucket_count;
@@ -144,6 +145,7 @@ weft_result weft__compare(const weft_buckets *set, const weft_buckets_config *co
 weft_result weft__sums_take(weft_buckets *set, const weft_buckets_comms *comms);
 void weft__sums_release(weft_buckets *set);
 /* comms.c: our comms over the ranks of the given ones. */
+weft_result weft__comms_plan(weft_buckets *set);
 weft_result weft__comms_start(weft_buckets *set);
 weft_result weft__comms_finish(weft_buckets *set);
 void weft__comms_release(weft_buckets *set);

@@ -209,41 +209,45 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     return WEFT_OK;
 }
 
-/* Tell the members that wait for this rank, or will, that it cannot make the comm. */
-static void post_refusal(weft_world *world, const weft__name_use *use, weft_result result)
+/* Tell the members that wait for this rank, or will, that it cannot make the comm. Returns what they are told by. */
+static weft__card *post_refusal(weft_world *world, const weft__name_use *use, weft_result result)
 {
     weft__card *card = weft__board_take(world->own->header->cards, use->name, use->count);
     if (!card)
-        return;
+        return NULL;
     card->refused = result;
     snprintf(card->refusal, sizeof card->refusal, "%s", weft_last_error());
     weft__board_post(card);
+    weft__board_leave(card);
+    return card;
 }
 
-static weft_result make_room(weft_comm *comm)
+static weft_result list_members(weft_comm *comm, const int *ranks)
 {
     weft_world *world = comm->world;
-    comm->ranks = weft__alloc((size_t)comm->size * sizeof *comm->ranks);
-    comm->cards = weft__alloc((size_t)comm->size * WEFT_BACKEND_CARD_BYTES);
-    comm->seen = weft__alloc((size_t)comm->size * sizeof *comm->seen);
+    size_t count = (size_t)comm->size;
+    comm->ranks = weft__alloc(count * sizeof *comm->ranks);
+    comm->seen = weft__alloc(count * sizeof *comm->seen);
+    comm->cards = weft__alloc(count * WEFT_BACKEND_CARD_BYTES);
     if (!world->spare_name)
         world->spare_name = weft__alloc(sizeof *world->spare_name);
-    return comm->ranks && comm->cards && comm->seen && world->spare_name ? WEFT_OK : WEFT_E_NO_MEMORY;
+    if (comm->ranks)
+        memcpy(comm->ranks, ranks, count * sizeof *ranks);
+    return comm->ranks && comm->seen && comm->cards && world->spare_name ? WEFT_OK : WEFT_E_NO_MEMORY;
 }
 
 static weft_result fill_comm(weft_comm *comm, const int *ranks, const weft_comm_config *config)
 {
     weft_world *world = comm->world;
     const char *name = comm->use->name;
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+    comm->incarnation = comm->use->count;
+    WEFT_TRY(list_members(comm, ranks));
     WEFT_TRY(complete_config(world, config, &comm->config));
     WEFT_TRY(weft__reserved_check(name, comm->config.flags));
-    snprintf(comm->name, sizeof comm->name, "%s", name);
     comm->timeout_ns = (uint64_t)comm->config.timeout_ms * 1000000u;
     comm->label = weft_trace_label(world, name);
     comm->held_end = &comm->held;
-    WEFT_TRY(make_room(comm));
-    memcpy(comm->ranks, ranks, (size_t)comm->size * sizeof *ranks);
-    comm->incarnation = comm->use->count;
     unsigned char card[WEFT_BACKEND_CARD_BYTES] = {0};
     WEFT_TRY(create_behind(comm, card));
     return post_card(comm, card);
@@ -269,8 +273,9 @@ weft_result weft_comm_create_start(weft_world *world, const char *name, const in
         result = fill_comm(comm, ranks, config);
     }
     if (result != WEFT_OK) {
-        if (count > 1)
-            post_refusal(world, use, result);
+        weft__card *card = count > 1 ? post_refusal(world, use, result) : NULL;
+        if (comm && comm->ranks && comm->seen)
+            comm->card = card; /* to be taken back when all have left */
         use->in_use = false;
         weft_comm_destroy(comm);
         return result;
@@ -421,18 +426,25 @@ static void drop_works(weft_comm *comm)
         }
 }
 
-static bool all_have_left(const weft_comm *comm)
+/* Is member @p i done with the comm? A card that was there and is gone belonged to one who had seen that all left. */
+static bool has_left(const weft_comm *comm, int i)
 {
     weft_world *world = comm->world;
-    for (int i = 0; comm->card && i < comm->size; i++) { /* without a card nobody has heard of it */
-        const weft__segment_header *header = world->segments[comm->ranks[i]]->header;
-        bool gone = comm->ranks[i] == world->rank || atomic_load(&world->lost[comm->ranks[i]]) ||
-                    atomic_load(&header->state) == WEFT__RANK_CLOSED ||
-                    (comm->connected && weft__board_has_left(header->cards, comm->name, comm->incarnation));
-        if (!gone)
-            return false;
-    }
-    return true;
+    int rank = comm->ranks[i];
+    const weft__segment_header *header = world->segments[rank]->header;
+    if (rank == world->rank || atomic_load(&world->lost[rank]) || atomic_load(&header->state) == WEFT__RANK_CLOSED)
+        return true;
+    const weft__card *card = weft__board_find(header->cards, comm->name, comm->incarnation);
+    comm->seen[i] = comm->seen[i] || card;
+    return card ? atomic_load(&card->left) : comm->seen[i];
+}
+
+static bool all_have_left(const weft_comm *comm)
+{
+    bool all = true;
+    for (int i = 0; comm->card && i < comm->size; i++) /* without a card nobody has heard of it */
+        all = has_left(comm, i) && all;
+    return all;
 }
 
 /* Give up what others may still look at, if they have all gone. In the seat. */
@@ -482,6 +494,7 @@ void weft_comm_destroy(weft_comm *comm)
         comm->use->in_use = false;
     if (comm->backend_comm)
         comm->backend->comm_leave(comm->backend_comm);
+    (void)all_have_left(comm); /* who was there is known before they may go */
     weft__board_leave(comm->card);
     comm->next = world->destroyed;
     world->destroyed = comm;

@@ -49,12 +49,6 @@ void weft__board_leave(weft__card *card)
         atomic_store(&card->left, 1);
 }
 
-bool weft__board_has_left(const weft__card *board, const char *name, uint32_t incarnation)
-{
-    const weft__card *card = weft__board_find(board, name, incarnation);
-    return !card || atomic_load(&card->left);
-}
-
 void weft__board_remove(weft__card *card)
 {
     if (!card)

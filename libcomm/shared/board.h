@@ -42,9 +42,6 @@ void weft__board_post(weft__card *card);
 const weft__card *weft__board_find(const weft__card *board, const char *name, uint32_t incarnation);
 /* Say that the owner has left; NULL is fine. */
 void weft__board_leave(weft__card *card);
-/* Has the member that this board belongs to left the comm? Only of a comm that all members have met for: then a card
- * that is gone belonged to one who has left too. */
-bool weft__board_has_left(const weft__card *board, const char *name, uint32_t incarnation);
 /* Free the card; NULL is fine. */
 void weft__board_remove(weft__card *card);
 
