@@ -52,7 +52,6 @@ static weft_result map_file(weft__segment *segment, size_t reserve)
         munmap(space, reserve);
         return result;
     }
-    (void)madvise(space, reserve, MADV_DONTFORK); /* a child must not write where other ranks read */
     madvise(space, reserve, MADV_DONTFORK); /* a child that touched it would disturb its parent's peers */
     segment->base = space;
     segment->reserved = reserve;
