@@ -11,7 +11,7 @@
 
 #define ALL_FLAGS                                                                                                \
     (WEFT__LAYOUT_FLAGS | WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP | WEFT_BUCKETS_UNUSED_ZERO | \
-     WEFT_BUCKETS_CHECK_FINITE | WEFT_BUCKETS_GUARD_UNACQUIRED)
+     WEFT_BUCKETS_CHECK_FINITE | WEFT_BUCKETS_GUARD_UNACQUIRED | WEFT_BUCKETS_LATE_MARKS)
 
 static weft_result check_config(const weft_buckets_config *config)
 {

@@ -28,7 +28,7 @@ static size_t list_requests(weft_buckets *set, request *list)
 {
     size_t count = 0;
     for (size_t i = 0; i < 2; i++) {
-        weft__lane *lane = &set->lanes[i];
+        weft__bucket_lane *lane = &set->lanes[i];
         const char *reduce = i ? "expert-reduce" : "reduce", *gather = i ? "expert-gather" : "gather";
         const char *replica = i ? "expert-replica" : "replica";
         if (!lane->shard)

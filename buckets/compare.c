@@ -54,7 +54,7 @@ static void add_config(subject *s, bool layout_too)
 }
 
 /* Ranks of a lane hold the same params in the same places. */
-static void list_lane(subject *s, const weft__lane *lane)
+static void list_lane(subject *s, const weft__bucket_lane *lane)
 {
     add_config(s, true);
     for (uint32_t i = 0; i < weft_params_count(s->set->params); i++) {
@@ -223,7 +223,7 @@ static weft_result check_counted(const subject *s)
     return result;
 }
 
-static weft_result compare_lane(subject *s, const weft__lane *lane, weft_comm *comm)
+static weft_result compare_lane(subject *s, const weft__bucket_lane *lane, weft_comm *comm)
 {
     if (!comm)
         return WEFT_OK;

@@ -11,7 +11,7 @@ enum { HIGH, LOW, FOUND, PER_RANK };
 /* Which elements of an owned part this rank counts: those that no other rank does. */
 static size_t counted(const weft_buckets *set, const weft__bucket *bucket, const weft_owned *owned, size_t *first_out)
 {
-    const weft__lane *lane = bucket->lane;
+    const weft__bucket_lane *lane = bucket->lane;
     *first_out = 0;
     if (weft_params_get(set->params, owned->param)->flags & WEFT_PARAM_COPY ||
         (lane->replica && weft_comm_rank(lane->replica) > 0))

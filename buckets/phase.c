@@ -11,7 +11,7 @@
 /* What a table says of a call in a phase: where it leads, or why it is refused. */
 typedef struct rule {
     bool fits;
-    weft__phase next;
+    weft__bucket_phase next;
     weft_result result;
     const char *why;
 } rule;

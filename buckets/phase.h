@@ -3,7 +3,7 @@
 #ifndef WEFT_BUCKETS_PHASE_H
 #define WEFT_BUCKETS_PHASE_H
 
-typedef enum weft__phase {
+typedef enum weft__bucket_phase {
     WEFT__FRESH,        /* params whole; no window open */
     WEFT__ACCUMULATING, /* params whole; gradients are added up */
     WEFT__READY,        /* all gradients final, the reduction not started */
@@ -12,7 +12,7 @@ typedef enum weft__phase {
     WEFT__STEPPING,     /* the optimizer works on what is owned */
     WEFT__GATHERING,    /* the gather is in flight, or has not been waited for; a window may be open already */
     WEFT__PHASES
-} weft__phase;
+} weft__bucket_phase;
 
 typedef enum weft__call {
     WEFT__CALL_BEGIN,

@@ -24,9 +24,9 @@ static size_t ranks_of(const weft_comm *shard, const weft_comm *replica)
 
 void weft__plan_lanes(weft_buckets *set, const weft_buckets_comms *comms)
 {
-    weft__lane *dense = &set->lanes[0], *expert = &set->lanes[1];
-    *dense = (weft__lane){.shard = comms->shard, .replica = comms->replica, .scale = 1};
-    *expert = (weft__lane){.shard = comms->expert_shard, .replica = comms->expert_replica, .scale = 1};
+    weft__bucket_lane *dense = &set->lanes[0], *expert = &set->lanes[1];
+    *dense = (weft__bucket_lane){.shard = comms->shard, .replica = comms->replica, .scale = 1};
+    *expert = (weft__bucket_lane){.shard = comms->expert_shard, .replica = comms->expert_replica, .scale = 1};
     /* An expert saw the tokens of all dense ranks: its average is over as many. */
     if (expert->shard && set->reduction == WEFT_AVERAGE)
         expert->scale =

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts marks: when the gradient of a param is final, and when a bucket is full. */
+#include <inttypes.h>
+
 #include "base/error.h"
 #include "set.h"
 
-static uint32_t marks_of(const weft_buckets *set, const weft__mark *mark)
+static uint64_t marks_of(const weft_buckets *set, const weft__mark *mark)
 {
-    return mark->microbatch == set->microbatch ? mark->count : 0;
+    return mark->round == set->round ? mark->count : 0;
+}
+
+/* How many there are when all that has begun is complete. */
+static uint64_t marks_due(const weft_buckets *set, const weft__mark *mark)
+{
+    return set->begun * mark->contributions;
 }
 
 static weft_result check_param(const weft_buckets *set, uint32_t param)
@@ -27,7 +35,7 @@ static weft_result check_open(const weft_buckets *set, uint32_t param)
     const weft__mark *mark = &set->marks[param];
     const weft__bucket *bucket = &set->buckets[mark->bucket];
     WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_MARK, param));
-    if (marks_of(set, mark) == mark->contributions)
+    if (marks_of(set, mark) == marks_due(set, mark))
         return weft__refuse(set, bucket, param, WEFT_E_TWICE,
                             "its gradient is final already in this microbatch (marks a microbatch: %u)",
                             mark->contributions);
@@ -39,10 +47,10 @@ static weft_result refuse_incomplete(const weft_buckets *set)
 {
     for (uint32_t i = 0; i < weft_params_count(set->params); i++) {
         const weft__mark *mark = &set->marks[i];
-        uint32_t marks = mark->bucket == WEFT_LAYOUT_NONE ? 0 : marks_of(set, mark);
+        uint64_t marks = mark->bucket == WEFT_LAYOUT_NONE ? 0 : marks_of(set, mark);
         if (marks && marks < mark->contributions)
             return weft__refuse(set, &set->buckets[mark->bucket], i, WEFT_E_STATE,
-                                "a microbatch begins, but in the one before it has %u of %u marks", marks,
+                                "a microbatch begins, but in the one before it has %" PRIu64 " of %u marks", marks,
                                 mark->contributions);
     }
     return weft__fail(WEFT_E_BUG, "set '%s': marks were miscounted", set->name);
@@ -66,18 +74,20 @@ weft_result weft_buckets_begin(weft_buckets *set, int last)
         return weft__fail(WEFT_E_STATE,
                           "rank %d, set '%s': a microbatch begins, but the last one of the window has: step", set->rank,
                           set->name);
-    if (set->incomplete)
+    bool late = set->flags & WEFT_BUCKETS_LATE_MARKS, opens = set->window == WEFT__WINDOW_CLOSED;
+    if (set->incomplete && !late)
         return refuse_incomplete(set);
     for (uint32_t i = 0; i < set->bucket_count; i++)
         WEFT_TRY(weft__phase_check(set, &set->buckets[i], WEFT__CALL_BEGIN, WEFT_LAYOUT_NONE));
-    if (set->window == WEFT__WINDOW_CLOSED)
+    if (opens)
         open_window(set);
     for (uint32_t i = 0; i < set->bucket_count; i++) {
         WEFT_TRY(weft__phase_move(set, &set->buckets[i], WEFT__CALL_BEGIN));
         set->buckets[i].pending = set->buckets[i].place->param_count;
     }
     set->window = last ? WEFT__WINDOW_LAST : WEFT__WINDOW_OPEN;
-    set->microbatch++;
+    set->begun = late && !opens ? set->begun + 1 : 1;
+    set->round += set->begun == 1;
     return WEFT_OK;
 }
 
@@ -116,12 +126,13 @@ weft_result weft_buckets_mark_ready(weft_buckets *set, uint32_t param, weft_stre
     WEFT_TRY(weft__host_stream(set, stream));
     weft__mark *mark = &set->marks[param];
     weft__bucket *bucket = &set->buckets[mark->bucket];
-    bool first = mark->microbatch != set->microbatch;
-    mark->microbatch = set->microbatch;
-    mark->count = first ? 1 : mark->count + 1;
-    bool final = mark->count == mark->contributions;
-    set->incomplete += first && !final;
-    set->incomplete -= !first && final;
+    bool begins = marks_of(set, mark) % mark->contributions == 0;
+    mark->count = marks_of(set, mark) + 1;
+    mark->round = set->round;
+    bool ends = mark->count % mark->contributions == 0;
+    set->incomplete += begins && !ends;
+    set->incomplete -= !begins && ends;
+    bool final = mark->count == marks_due(set, mark);
     if (!final || set->window != WEFT__WINDOW_LAST || --bucket->pending)
         return WEFT_OK;
     WEFT_TRY(complete(set, bucket, stream));
@@ -135,10 +146,11 @@ static weft_result refuse_unused(const weft_buckets *set, const weft__bucket *bu
     for (uint32_t i = 0; i < of; i++) {
         uint32_t param = bucket->place->params[i];
         const weft__mark *mark = &set->marks[param];
-        if (marks_of(set, mark) < mark->contributions)
+        if (marks_of(set, mark) < marks_due(set, mark))
             return weft__refuse(set, bucket, param, WEFT_E_STATE,
-                                "not marked ready in the last microbatch (%u of %u marks); %u of %u params are",
-                                marks_of(set, mark), mark->contributions, of - bucket->pending, of);
+                                "not marked ready in the %s (%" PRIu64 " of %" PRIu64 " marks); %u of %u params are",
+                                set->flags & WEFT_BUCKETS_LATE_MARKS ? "window" : "last microbatch",
+                                marks_of(set, mark), marks_due(set, mark), of - bucket->pending, of);
     }
     return weft__refuse(set, bucket, WEFT_LAYOUT_NONE, WEFT_E_BUG, "marks were miscounted");
 }

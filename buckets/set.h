@@ -19,12 +19,12 @@ typedef struct weft__op {
 } weft__op;
 
 /* The ranks that share buckets: one lane for dense params, one for expert params if these are shared otherwise. */
-typedef struct weft__lane {
+typedef struct weft__bucket_lane {
     weft_comm *shard, *replica;                          /* as given; replica may be NULL */
     weft_comm *reduce_comm, *gather_comm, *replica_comm; /* ours */
     uint32_t buckets;
     double scale; /* what is left to multiply after an average over these ranks; 1 = nothing */
-} weft__lane;
+} weft__bucket_lane;
 
 /* A comm of ours for sums of params over further ranks. */
 typedef struct weft__sum_comm {
@@ -42,11 +42,11 @@ typedef struct weft__sum {
 } weft__sum;
 
 typedef struct weft__bucket {
-    weft__phase phase;
+    weft__bucket_phase phase;
     uint32_t pending;   /* params that are not final yet in the last microbatch */
     weft_stream stream; /* of the mark that completed it */
     const weft_layout_bucket *place;
-    weft__lane *lane;
+    weft__bucket_lane *lane;
     weft_dtype dtype, grad_dtype;
     unsigned char *params; /* where gathers land; other ranks read them */
     unsigned char *view;   /* what the trainer sees: params, or pages that can be guarded */
@@ -63,8 +63,8 @@ typedef struct weft__bucket {
 
 /* How far the gradient of a param is. */
 typedef struct weft__mark {
-    uint64_t microbatch; /* the last one in which it was marked */
-    uint32_t count;      /* how often it was marked there */
+    uint64_t round; /* the last one in which it was marked */
+    uint64_t count; /* how often it was marked there */
     uint32_t contributions;
     uint32_t bucket;
 } weft__mark;
@@ -91,7 +91,7 @@ struct weft_buckets {
     weft_reduction reduction;
     int rank; /* in the world: for messages */
 
-    weft__lane lanes[2];         /* dense; expert */
+    weft__bucket_lane lanes[2];  /* dense; expert */
     weft_comm *norm, *norm_comm; /* as given, and ours */
     weft__sum *sums;
     size_t sum_count;
@@ -108,8 +108,9 @@ struct weft_buckets {
     weft__mark *marks; /* one a param */
 
     weft__window window;
-    uint64_t microbatch;  /* microbatches begun so far */
-    uint32_t incomplete;  /* params with some, not all contributions in this microbatch */
+    uint64_t round;       /* over which marks are counted: a microbatch, or a window if marks may be late */
+    uint64_t begun;       /* microbatches of this round: so many times its contributions a param is marked */
+    uint32_t incomplete;  /* params with some, not all marks of this round */
     uint32_t next_launch; /* index into the launch order */
     bool found_nonfinite; /* in this window, on this rank */
     bool has_optimizer;

@@ -17,15 +17,19 @@ struct weft_comm {
     weft_backend_facts facts;
     void *backend_comm;
     weft__work_slots *slots;
-    uint64_t collectives; /* started so far */
+    uint64_t collectives;    /* started so far */
+    _Atomic uint32_t queued; /* works that are not done at once, though the backend does all at once: later ones wait */
 
     /* Creation. */
+    uint64_t began_ns;
+    weft__card_key key;
+    weft__card_terms terms;
     weft__card *card;
     weft__name_use *use;
-    uint32_t incarnation; /* of the name, at its creation */
     unsigned char *cards; /* room for those of all members' backends, until they have met */
     bool *seen;           /* [member]: its card was */
-    bool connected;
+    uint32_t incarnation; /* of the name, when it was destroyed */
+    bool connected;       /* changed in the seat */
 
     /* The seat's. */
     weft__work *held, **held_end; /* new works that wait for another, or for room in the backend */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: who moves works along. Only the thread in the world's seat touches backends; callers that wait take it,
- * and the engine, a thread of weft's own, has it while nobody waits and something is due. */
+/* Progress: who moves works along. Only the thread in the world's seat (seat.c) touches backends; callers that wait take
+ * it (wait.c), and the engine (engine.c), a thread of weft's own, has it while nobody waits and something is due. */
 #ifndef WEFT_LIBCOMM_PROGRESS_H
 #define WEFT_LIBCOMM_PROGRESS_H
 #include <pthread.h>
@@ -21,12 +21,12 @@ typedef struct weft__progress {
     _Atomic uint32_t verdicts;                        /* comms have failed since the seat looked */
 
     /* The seat's. */
-    _Alignas(WEFT__LINE) uint64_t in_flight; /* works that the seat has taken up and that have not ended */
-    bool attention;                          /* others may come to wait for this rank */
-    weft_comm *held;                         /* comms with held works */
-    int verdict_rounds;                      /* that a failure has waited */
-    uint64_t watched_ns;                     /* when deadlines were looked at */
-    int bell_fd;                             /* the caller's eventfd */
+    _Alignas(WEFT__LINE) weft_comm *held; /* comms with held works */
+    bool attention;                       /* others may come to wait for this rank */
+    uint32_t rounds;                      /* of looking at everything */
+    int verdict_rounds;                   /* that a failure has waited */
+    uint64_t watched_ns;                  /* when deadlines were looked at */
+    int bell_fd;                          /* the caller's eventfd */
 
     /* How to wait. */
     bool crowded;        /* more ranks than cores */
@@ -40,7 +40,8 @@ typedef struct weft__progress {
     int epoll_fd;
     _Atomic bool stop;
 
-    _Atomic uint64_t lost_wakes; /* sleeps that ended by time although there was something: a bug */
+    _Atomic uint64_t heard_ticks; /* when the engine last took up a ring */
+    _Atomic uint64_t lost_wakes;  /* sleeps that ended by time although there was something: a bug */
     _Atomic uint64_t sleeps;
 } weft__progress;
 
@@ -56,11 +57,13 @@ void weft__progress_run(weft_world *world, weft__work *work);
 void weft__progress_try(weft_world *world);
 /* Until @p work has ended. Every wait ends: deadlines are looked at here too. */
 void weft__progress_wait(weft_world *world, weft__work *work);
-/* The seat for a setup call, and back. */
+/* The seat for a setup call, works that were started before it taken in; and back. */
 void weft__progress_enter(weft_world *world);
 void weft__progress_leave(weft_world *world);
 /* A work has ended (for backends, in the seat). */
 void weft__progress_done(weft_op *op, weft_result result);
+/* In the seat: forget the held works of a comm whose works have all ended, and let go on what was to run after one. */
+void weft__seat_drop_held(weft_comm *comm);
 /* A comm has failed: have somebody in the seat carry it out. Any thread. */
 void weft__progress_alarm(weft_world *world);
 

@@ -13,12 +13,13 @@ static weft_result hold_before(const weft_comm *comm, weft_work before, weft__wo
     *hold_out = NULL;
     if (!before.value)
         return WEFT_OK;
-    weft__work *work = weft__work_find(before);
+    weft__work *work = weft__work_hold(before);
     if (!work)
         return weft__fail(WEFT_E_TWICE, "comm %s: the work to run after was finished before", comm->name);
-    if (work->comm->world != comm->world)
+    if (work->slots->world != comm->world) {
+        weft__work_release(work);
         return weft__fail(WEFT_E_INVALID, "comm %s: the work to run after belongs to another world", comm->name);
-    atomic_fetch_add_explicit(&work->holds, 1, memory_order_relaxed);
+    }
     *hold_out = work;
     return WEFT_OK;
 }
@@ -73,6 +74,13 @@ static void fail_after(weft_comm *comm, weft_result before)
                       comm->name, first);
 }
 
+void weft__start_forget_before(weft__work *work)
+{
+    if (work->after)
+        weft__work_release(work->after);
+    work->after = NULL;
+}
+
 bool weft__start_look_before(weft__work *work, weft_result *verdict)
 {
     weft__work *before = work->after;
@@ -81,8 +89,7 @@ bool weft__start_look_before(weft__work *work, weft_result *verdict)
     if (!weft__work_ended(before))
         return false;
     weft_result result = (weft_result)before->op.result;
-    weft__work_release(before);
-    work->after = NULL;
+    weft__start_forget_before(work);
     work->ready = weft__ticks();
     if (result < 0 && *verdict == WEFT_OK) {
         fail_after(work->comm, result);
@@ -91,13 +98,18 @@ bool weft__start_look_before(weft__work *work, weft_result *verdict)
     return true;
 }
 
-/* Backends that are done at once need nobody's help, unless the work must wait for another. */
+/* Backends that are done at once need nobody's help, unless the work or an earlier one of its comm must wait for
+ * another. */
 static bool start_here(weft__work *work)
 {
     weft_comm *comm = work->comm;
     weft_result result = WEFT_OK;
-    if (!(comm->facts.caps & WEFT_CAP_IMMEDIATE) || !weft__start_look_before(work, &result))
+    if (!(comm->facts.caps & WEFT_CAP_IMMEDIATE))
         return false;
+    if (atomic_load(&comm->queued) || !weft__start_look_before(work, &result)) {
+        atomic_fetch_add(&comm->queued, 1);
+        return false;
+    }
     work->op.last = work->ready; /* good enough, unless the backend takes its time and says so */
     if (result == WEFT_OK)
         result = weft__start_in_backend(work);
@@ -108,7 +120,7 @@ static bool start_here(weft__work *work)
 
 weft_work weft__start(weft__work *work)
 {
-    weft_work value = {atomic_load_explicit(&work->value, memory_order_relaxed)};
+    weft_work value = weft__work_value(work);
     work->ready = weft__ticks();
     if (!start_here(work)) {
         weft__trace_start(work->comm->world->trace, work);
@@ -119,6 +131,7 @@ weft_work weft__start(weft__work *work)
 
 weft_result weft__run(weft__work *work)
 {
+    weft__work_claim_own(work);
     uint64_t came = work->ready = weft__ticks();
     if (!start_here(work)) {
         weft__trace_start(work->comm->world->trace, work);

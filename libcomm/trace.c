@@ -202,7 +202,7 @@ void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t cam
 uint32_t weft_trace_label(weft_world *world, const char *text)
 {
     weft__trace *trace = world->trace;
-    char cut[WEFT_TRACE_LABEL_BYTES];
+    char cut[WEFT_TRACE_LABEL_BYTES] = {0}; /* the file gets all of it */
     snprintf(cut, sizeof cut, "%s", text);
     pthread_mutex_lock(&trace->label_lock);
     uint32_t count = atomic_load(&trace->label_count), label = 1;

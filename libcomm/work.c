@@ -13,27 +13,33 @@
 
 /* ------------------------------------------------------------------------------------------- slots */
 
-static uint64_t value_of(const weft__work *work)
-{
-    return ((uint64_t)(uintptr_t)work / WEFT__LINE) << 23 | work->generation << 1;
-}
-
 static weft_result map_slots(weft__work_slots *slots)
 {
     slots->free = weft__alloc(slots->count / 64 * sizeof *slots->free);
     slots->pages = slots->free ? weft__map_pages(slots->bytes) : NULL;
     if (!slots->pages)
         return WEFT_E_NO_MEMORY;
-    if ((uint64_t)(uintptr_t)(slots->pages + slots->bytes) >> 48)
-        return weft__fail(WEFT_E_UNSUPPORTED, "addresses of more than 48 bits");
+    if ((uint64_t)(uintptr_t)(slots->pages + slots->bytes) >> 47)
+        return weft__fail(WEFT_E_UNSUPPORTED, "addresses of more than 47 bits");
+    for (uint32_t i = 0; i < slots->count; i++) {
+        weft__work_at(slots, i)->slots = slots;
+        weft__work_at(slots, i)->index = i;
+    }
     return WEFT_OK;
 }
 
-weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t memory_bytes,
-                                 weft__work_slots **slots_out)
+static void free_slots(weft__work_slots *slots)
 {
+    weft__unmap_pages(slots->pages, slots->bytes);
+    free(slots->free);
+    free(slots);
+}
+
+weft_result weft__work_pool_take(weft_world *world, uint32_t count, size_t memory_bytes, weft__work_slots **slots_out)
+{
+    weft__work_pool *pool = &world->works;
     count = (uint32_t)weft__round_up(count, 64);
-    size_t stride = weft__round_up(sizeof(weft__work) + memory_bytes, WEFT__LINE);
+    size_t stride = weft__round_up(sizeof(weft__work) + memory_bytes, WEFT__WORK_ALIGN);
     weft__work_slots *slots = pool->first;
     while (slots && (slots->in_use || slots->count != count || slots->stride != stride))
         slots = slots->next;
@@ -41,12 +47,10 @@ weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t m
         slots = weft__alloc(sizeof *slots);
         if (!slots)
             return WEFT_E_NO_MEMORY;
-        *slots = (weft__work_slots){.stride = stride, .count = count, .bytes = stride * count};
+        *slots = (weft__work_slots){.world = world, .stride = stride, .count = count, .bytes = stride * count};
         weft_result result = map_slots(slots);
         if (result != WEFT_OK) {
-            weft__unmap_pages(slots->pages, slots->bytes);
-            free(slots->free);
-            free(slots);
+            free_slots(slots);
             return result;
         }
         slots->next = pool->first;
@@ -63,8 +67,8 @@ void weft__work_pool_give(weft__work_slots *slots)
 {
     /* A work that was never finished is stale from here on. */
     for (uint32_t i = 0; i < slots->count; i++)
-        if (!(atomic_load(&slots->free[i / 64]) >> (i % 64) & 1))
-            atomic_store(&weft__work_at(slots, i)->value, 0);
+        if (!weft__work_is_free(slots, i))
+            atomic_fetch_and(&weft__work_at(slots, i)->state, ~(WEFT__WORK_CLAIMED | WEFT__WORK_HOLDS));
     slots->in_use = false;
 }
 
@@ -72,9 +76,7 @@ void weft__work_pool_close(weft__work_pool *pool)
 {
     for (weft__work_slots *s = pool->first, *next; s; s = next) {
         next = s->next;
-        weft__unmap_pages(s->pages, s->bytes);
-        free(s->free);
-        free(s);
+        free_slots(s);
     }
     pool->first = NULL;
 }
@@ -88,32 +90,90 @@ weft__work *weft__work_take(weft__work_slots *slots)
         uint32_t bit = (uint32_t)__builtin_ctzll(set);
         atomic_fetch_and_explicit(&slots->free[word], ~((uint64_t)1 << bit), memory_order_relaxed);
         weft__work *work = weft__work_at(slots, word * 64 + bit);
-        work->index = word * 64 + bit;
-        work->generation = work->generation % (WEFT__WORK_GENERATIONS - 1) + 1;
-        atomic_store_explicit(&work->holds, 1, memory_order_relaxed);
-        atomic_store_explicit(&work->value, value_of(work), memory_order_release);
+        uint64_t last = atomic_load_explicit(&work->state, memory_order_relaxed) >> WEFT__WORK_STATE_SHIFT;
+        uint64_t generation = last % (((uint64_t)1 << WEFT__WORK_GENERATION_BITS) - 1) + 1; /* never 0 */
+        atomic_store_explicit(&work->state, generation << WEFT__WORK_STATE_SHIFT | 1, memory_order_release);
         return work;
     }
     return NULL;
 }
 
-void weft__work_release(weft__work *work)
+/* ------------------------------------------------------------------------------------------- values and holds */
+
+static uint64_t generation_of(weft_work work)
 {
-    /* The last one need not count down: nobody can take a new hold of a work that is being finished. */
-    if (atomic_load_explicit(&work->holds, memory_order_acquire) != 1 &&
-        atomic_fetch_sub_explicit(&work->holds, 1, memory_order_acq_rel) != 1)
-        return;
-    weft__work_slots *slots = work->comm->slots;
-    atomic_store_explicit(&work->value, 0, memory_order_relaxed);
-    atomic_fetch_or_explicit(&slots->free[work->index / 64], (uint64_t)1 << (work->index % 64), memory_order_release);
+    return work.value & (((uint64_t)1 << WEFT__WORK_GENERATION_BITS) - 1);
+}
+
+static weft__work *slot_of(weft_work work)
+{
+    return (weft__work *)(uintptr_t)((work.value >> WEFT__WORK_GENERATION_BITS) * WEFT__WORK_ALIGN);
+}
+
+/* Does a slot in that state hold the work, with its finish still to come? */
+static bool is_live(uint64_t state, weft_work work)
+{
+    return state >> WEFT__WORK_STATE_SHIFT == generation_of(work) && !(state & WEFT__WORK_CLAIMED) &&
+           state & WEFT__WORK_HOLDS;
+}
+
+weft_work weft__work_value(const weft__work *work)
+{
+    uint64_t state = atomic_load_explicit(&work->state, memory_order_relaxed);
+    return (weft_work){(uint64_t)(uintptr_t)work / WEFT__WORK_ALIGN << WEFT__WORK_GENERATION_BITS |
+                       state >> WEFT__WORK_STATE_SHIFT};
 }
 
 weft__work *weft__work_find(weft_work work)
 {
-    if (!work.value || work.value & WEFT__WORK_CLAIMED)
+    weft__work *slot = slot_of(work);
+    return work.value && is_live(atomic_load_explicit(&slot->state, memory_order_acquire), work) ? slot : NULL;
+}
+
+/* Change the state of a live work by @p plus. */
+static weft__work *change(weft_work work, uint64_t plus)
+{
+    if (!work.value)
         return NULL;
-    weft__work *slot = (weft__work *)(uintptr_t)((work.value >> 23) * WEFT__LINE);
-    return atomic_load_explicit(&slot->value, memory_order_acquire) == work.value ? slot : NULL;
+    weft__work *slot = slot_of(work);
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    do {
+        if (!is_live(state, work))
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&slot->state, &state, state + plus, memory_order_acq_rel,
+                                                    memory_order_acquire));
+    return slot;
+}
+
+weft__work *weft__work_hold(weft_work work)
+{
+    return change(work, 1);
+}
+
+weft__work *weft__work_claim(weft_work work)
+{
+    return change(work, WEFT__WORK_CLAIMED);
+}
+
+void weft__work_claim_own(weft__work *work)
+{
+    uint64_t state = atomic_load_explicit(&work->state, memory_order_relaxed);
+    atomic_store_explicit(&work->state, state | WEFT__WORK_CLAIMED, memory_order_relaxed);
+}
+
+void weft__work_release(weft__work *work)
+{
+    /* The last one of a claimed work need not count down: nobody can take a hold any more. */
+    uint64_t state = atomic_load_explicit(&work->state, memory_order_acquire);
+    if ((state & (WEFT__WORK_CLAIMED | WEFT__WORK_HOLDS)) != (WEFT__WORK_CLAIMED | 1)) {
+        state = atomic_fetch_sub_explicit(&work->state, 1, memory_order_acq_rel);
+        if ((state & WEFT__WORK_HOLDS) != 1)
+            return;
+    }
+    weft__work_slots *slots = work->slots;
+    atomic_store_explicit(&work->state, state >> WEFT__WORK_STATE_SHIFT << WEFT__WORK_STATE_SHIFT,
+                          memory_order_relaxed);
+    atomic_fetch_or_explicit(&slots->free[work->index / 64], (uint64_t)1 << (work->index % 64), memory_order_release);
 }
 
 /* ------------------------------------------------------------------------------------------- calls */
@@ -135,9 +195,10 @@ weft_result weft_work_test(weft_work work)
     weft__work *w = weft__work_find(work);
     if (!w)
         return work.value ? stale() : weft__fail(WEFT_E_INVALID, "no work");
-    WEFT_TRY(weft__world_alive(w->comm->world));
+    weft_world *world = w->slots->world;
+    WEFT_TRY(weft__world_alive(world));
     if (!weft__work_ended(w))
-        weft__progress_try(w->comm->world);
+        weft__progress_try(world);
     return weft__work_ended(w) ? WEFT_OK : WEFT_PENDING;
 }
 
@@ -146,10 +207,11 @@ weft_result weft_work_order(weft_work work, weft_stream stream)
     weft__work *w = weft__work_find(work);
     if (!w)
         return work.value ? stale() : weft__fail(WEFT_E_INVALID, "no work");
-    WEFT_TRY(weft__world_alive(w->comm->world));
+    weft_world *world = w->slots->world;
+    WEFT_TRY(weft__world_alive(world));
     WEFT_TRY(check_stream(w, stream));
     if (!weft__work_ended(w))
-        weft__progress_wait(w->comm->world, w);
+        weft__progress_wait(world, w);
     return WEFT_OK;
 }
 
@@ -167,7 +229,7 @@ static weft_result how_it_ended(weft__work *w)
 
 weft_result weft__work_end(weft__work *work, uint64_t came)
 {
-    weft__trace_finish(work->comm->world->trace, work, came);
+    weft__trace_finish(work->slots->world->trace, work, came);
     weft_result result = how_it_ended(work);
     weft__work_release(work);
     return result;
@@ -178,12 +240,10 @@ weft_result weft_work_finish(weft_work work, weft_stream before)
     weft__work *w = weft__work_find(work);
     if (!w)
         return work.value ? stale() : weft__fail(WEFT_E_INVALID, "no work");
-    weft_world *world = w->comm->world;
+    weft_world *world = w->slots->world;
     WEFT_TRY(weft__world_alive(world));
     WEFT_TRY(check_stream(w, before));
-    uint64_t expected = work.value;
-    if (!atomic_compare_exchange_strong_explicit(&w->value, &expected, work.value | WEFT__WORK_CLAIMED,
-                                                 memory_order_acq_rel, memory_order_relaxed))
+    if (!weft__work_claim(work))
         return stale();
     /* What was done before its start returned was never waited for, and needs no look at the clock. */
     uint64_t came = w->comm->facts.caps & WEFT_CAP_IMMEDIATE && weft__work_ended(w) ? w->op.last : weft__ticks();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works from inside. A work's value is where it lives and its generation, so that a stale one is known without touching
- * what lives there now: slots keep their place until the world is closed. */
+/* Works from inside. A work's value names the place of its slot and the life that it leads there, so that a stale one is
+ * known without touching what lives there now: slots keep their place until the world is closed. */
 #ifndef WEFT_LIBCOMM_WORK_H
 #define WEFT_LIBCOMM_WORK_H
 #include <stdatomic.h>
@@ -10,21 +10,27 @@
 
 #include "base/memory.h"
 
-/* value = (address / 128) << 23 | generation << 1 | claimed; addresses have 47 bits. */
-#define WEFT__WORK_GENERATIONS ((uint64_t)1 << 22)
-#define WEFT__WORK_CLAIMED     ((uint64_t)1)
+/* value = address / 1024 << 27 | generation; addresses have 47 bits. A slot that lives again 100 million times a second
+ * has the same value after a second and more, so values are told apart as long as anybody should keep one. */
+#define WEFT__WORK_ALIGN           1024
+#define WEFT__WORK_GENERATION_BITS 27
+
+/* state = generation << 25 | claimed << 24 | holds, in one word: who takes a hold and who finishes decide it between them.
+ * Without holds the slot is free. Claimed: its one finish has come, and nobody can take a hold any more. */
+#define WEFT__WORK_STATE_SHIFT 25
+#define WEFT__WORK_CLAIMED     ((uint64_t)1 << 24)
+#define WEFT__WORK_HOLDS       (WEFT__WORK_CLAIMED - 1)
 
 typedef struct weft__work {
-    _Alignas(WEFT__LINE) _Atomic uint64_t value; /* of the work that lives here; 0 = free */
-    _Atomic uint32_t holds;                      /* its finish, and works that run after it */
-    uint32_t index;                              /* in the comm's slots */
-    uint64_t generation;
+    _Alignas(WEFT__LINE) _Atomic uint64_t state; /* held by its finish, and by works that run after it */
+    struct weft__work_slots *slots;              /* it is one of these: of its comm, until that is gone */
+    uint32_t index;                              /* among them */
+    _Atomic bool taken_up;                       /* by the seat, and not ended */
     weft_comm *comm;
     struct weft__work *next;  /* in the queue of new works, then in the comm's held works */
     struct weft__work *after; /* runs after this one, which it holds */
     uint64_t record;          /* of the trace */
     uint64_t ready, start;    /* ticks */
-    _Atomic bool taken_up;    /* by the seat: counted among those in flight */
     weft_op op;
     weft_p2p messages[WEFT_P2P_BATCH_MAX];
     _Alignas(WEFT__LINE) unsigned char memory[]; /* the backend's */
@@ -32,6 +38,7 @@ typedef struct weft__work {
 
 /* The slots of one comm: as many as may be in flight. */
 typedef struct weft__work_slots {
+    weft_world *world;
     unsigned char *pages;
     size_t stride, bytes;
     uint32_t count;                /* a multiple of 64 */
@@ -45,8 +52,9 @@ typedef struct weft__work_pool {
     weft__work_slots *first;
 } weft__work_pool;
 
-weft_result weft__work_pool_take(weft__work_pool *pool, uint32_t count, size_t memory_bytes,
-                                 weft__work_slots **slots_out);
+/* Slots for a comm of @p world, @p count rounded up to 64. */
+weft_result weft__work_pool_take(weft_world *world, uint32_t count, size_t memory_bytes, weft__work_slots **slots_out);
+/* Give them back; nobody holds any of them. */
 void weft__work_pool_give(weft__work_slots *slots);
 void weft__work_pool_close(weft__work_pool *pool);
 
@@ -55,14 +63,27 @@ static inline weft__work *weft__work_at(const weft__work_slots *slots, uint32_t 
     return (weft__work *)(slots->pages + index * slots->stride);
 }
 
-/* A free slot with a fresh value, held once; NULL: all are in flight. One caller at a time for the comm. */
+static inline bool weft__work_is_free(const weft__work_slots *slots, uint32_t index)
+{
+    return atomic_load_explicit(&slots->free[index / 64], memory_order_acquire) >> (index % 64) & 1;
+}
+
+/* A free slot, held once; NULL: all are in flight. One caller at a time for the comm. */
 weft__work *weft__work_take(weft__work_slots *slots);
+/* The value of a work that was just taken. */
+weft_work weft__work_value(const weft__work *work);
+/* The live work of that value, or NULL: stale, or none. It may end its life at any time. */
+weft__work *weft__work_find(weft_work work);
+/* The same, held: it keeps its slot until it is released. */
+weft__work *weft__work_hold(weft_work work);
+/* The same for its one finish: nobody finds it any more. */
+weft__work *weft__work_claim(weft_work work);
+/* A work that nobody has the value of is claimed by who took it. */
+void weft__work_claim_own(weft__work *work);
 /* Let go once; the last one frees the slot. */
 void weft__work_release(weft__work *work);
-/* Give up a work that has ended; @p came: when the caller came to wait for it. How it ended. */
+/* Give up a claimed work that has ended; @p came: when the caller came to wait for it. How it ended. */
 weft_result weft__work_end(weft__work *work, uint64_t came);
-/* The live work of that value, or NULL: stale, or none. */
-weft__work *weft__work_find(weft_work work);
 
 static inline bool weft__work_ended(weft__work *work)
 {

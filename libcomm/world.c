@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -211,10 +212,9 @@ static weft_result make_guard(weft_world *world)
 /* What this rank is and has, before it meets anybody. */
 static weft_result make_own_parts(weft_world *world)
 {
-    world->spare_name = weft__alloc(sizeof *world->spare_name);
     world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);
     world->host_of = weft__alloc((size_t)world->size * sizeof *world->host_of);
-    if (!world->spare_name || !world->identities || !world->host_of)
+    if (!world->identities || !world->host_of)
         return WEFT_E_NO_MEMORY;
     WEFT_TRY(make_guard(world));
     WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, &world->identities[world->rank]));
@@ -299,7 +299,6 @@ void weft_world_close(weft_world *world)
     unmap_segments(world);
     weft__work_pool_close(&world->works);
     weft__trace_close(world->trace);
-    free(world->spare_name);
     for (weft__name_use *use = world->names, *next; use; use = next) {
         next = use->next;
         free(use);
@@ -323,6 +322,11 @@ weft_result weft_world_abort(weft_world *world, weft_result result, const char *
     WEFT_TRY(weft__world_alive(world));
     weft__log(WEFT_LOG_ERROR, "rank %d gives up: %s (%s)", world->rank, why, weft_result_string(result));
     weft__progress_enter(world);
+    if (world->own && atomic_load(&world->own->header->aborted) == WEFT_OK) { /* for those who make comms */
+        snprintf(world->own->header->aborted_text, sizeof world->own->header->aborted_text, "%s", why);
+        world->own->header->aborted_ns = weft__now_ns();
+        atomic_store(&world->own->header->aborted, (int32_t)result);
+    }
     for (weft_comm *comm = world->comms; comm; comm = comm->next)
         (void)weft__comm_fail(comm, result, why);
     atomic_store(&world->progress.verdicts, 1);
@@ -330,11 +334,13 @@ weft_result weft_world_abort(weft_world *world, weft_result result, const char *
     return WEFT_OK;
 }
 
-void weft__world_populate(weft_world *world)
+bool weft__world_populate(weft_world *world)
 {
+    bool more = false;
     for (int r = 0; world->segments_owned && r < world->size; r++)
         if (r != world->rank)
-            weft__segment_populate(&world->segments_owned[r]);
+            more |= weft__segment_populate(&world->segments_owned[r]);
+    return more;
 }
 
 /* ------------------------------------------------------------------------------------------- questions */

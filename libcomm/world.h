@@ -16,11 +16,12 @@
 #include "trace.h"
 #include "work.h"
 
-/* How often this rank has used a name for a comm. */
+/* How often this rank has come to make a comm of that name and these ranks. */
 typedef struct weft__name_use {
     char name[WEFT_COMM_NAME_MAX + 1];
+    uint64_t ranks_hash;
     uint32_t count;
-    bool in_use;
+    bool in_use; /* by a comm that was not destroyed */
     struct weft__name_use *next;
 } weft__name_use;
 
@@ -44,9 +45,9 @@ struct weft_world {
     weft__backend_instance backends[WEFT__BACKENDS];
     weft__work_pool works;
 
-    weft_comm *comms;                   /* list; the seat's */
-    weft_comm *destroyed;               /* list: comms that other ranks may still look at; the seat's */
-    weft__name_use *names, *spare_name; /* spare: for the next one, so that a name is counted even without memory */
+    weft_comm *comms;     /* list; the seat's */
+    weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
+    weft__name_use *names;
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */
     char first_error_text[256];
@@ -61,8 +62,9 @@ static inline weft_result weft__world_alive(const weft_world *world)
     return __builtin_expect(*world->guard == WEFT__GUARD, 1) ? WEFT_OK : weft__world_forked();
 }
 
-/* Make what the other ranks have added to their heaps present here. Any thread, one at a time (the engine). */
-void weft__world_populate(weft_world *world);
+/* Make a piece of what the other ranks have added to their heaps present here: is there more? Any thread, one at a time
+ * (the engine). */
+bool weft__world_populate(weft_world *world);
 
 /* Name ranks as "1, 5, 6" for messages. */
 int weft__name_ranks(const int *ranks, int count, char *text, size_t bytes);

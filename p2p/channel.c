@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One neighbour and direction of a stage. */
+/* The buffers of one kind of message on a stage, and the message that an action starts. */
 #include "channel.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ weft_p2p weft__channel_message(const weft__channel *channel, const weft_schedule
                       .peer = (int)a->peer,
                       .channel = weft__kinds[a->kind].channel,
                       .dtype = channel->dtype,
-                      .buffer = channel->buffers[a->slot].memory,
+                      .buffer = channel->buffers[a->buffer].memory,
                       .count = channel->count,
                       .tag = tag_of(s, stage, a)};
 }

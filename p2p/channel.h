@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One neighbour and direction of a stage: the shape of its messages, and their buffers. */
+/* One kind of message on a stage (RECV_F, say): shape, type and buffers. */
 #ifndef WEFT_P2P_CHANNEL_H
 #define WEFT_P2P_CHANNEL_H
 #include <weft/world.h>

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-static void find_steps(const weft_schedule *s, const uint32_t *begin, weft__crossings *c)
+static void find_steps(const weft_schedule *s, const weft_action_time *times, weft__crossings *c)
 {
     uint32_t *room = c->numbers;
     for (uint32_t stage = 0; stage < s->stages; stage++) {
@@ -24,11 +24,11 @@ static void find_steps(const weft_schedule *s, const uint32_t *begin, weft__cros
         for (size_t i = 0; i < list->count; i++) {
             if (!weft__computes(list->at[i].kind))
                 continue;
-            if (t->count == 0 || begin[i] + 1 != t->opens[t->count])
-                t->opens[++t->count] = begin[i] + 1;
+            if (t->count == 0 || times[i].end != t->opens[t->count])
+                t->opens[++t->count] = times[i].end;
             t->of[i] = t->count - 1;
         }
-        begin += list->count;
+        times += list->count;
         room += 2 * list->count + 1;
     }
 }
@@ -81,12 +81,13 @@ static void place_receives(const weft__steps *steps, weft_batching batching, boo
 }
 
 static weft_result find_all(const weft_schedule *s, const weft__index *index, weft_batching batching, bool ahead,
-                            uint32_t *begin, weft__crossings *c)
+                            weft_action_time *times, weft__crossings *c)
 {
+    static const weft__slots even = {1, 1, 1, 1};
     uint32_t slots;
     weft__crossing *room = c->crossings;
-    WEFT_TRY(weft__clock(s, batching == WEFT_BATCHING_STEP, begin, &slots));
-    find_steps(s, begin, c);
+    WEFT_TRY(weft__clock(s, index, &even, batching == WEFT_BATCHING_STEP, times, &slots));
+    find_steps(s, times, c);
     for (uint32_t channel = 0; channel < 2; channel++)
         for (uint32_t stage = 0; stage < s->stages; stage++) {
             weft__link *k = &c->links[channel][stage];
@@ -102,7 +103,7 @@ weft_result weft__crossings_find(const weft_schedule *s, const weft__index *inde
                                  weft__crossings *out)
 {
     size_t total = weft__schedule_total(s), stages = s->stages;
-    uint32_t *begin = weft__alloc(total * sizeof *begin);
+    weft_action_time *times = weft__alloc(total * sizeof *times);
     weft_result result = WEFT_E_NO_MEMORY;
     *out = (weft__crossings){
         .steps = weft__alloc(stages * sizeof *out->steps),
@@ -110,9 +111,9 @@ weft_result weft__crossings_find(const weft_schedule *s, const weft__index *inde
         .crossings = weft__alloc(total * sizeof *out->crossings),
         .links = {weft__alloc(stages * sizeof *out->links[0]), weft__alloc(stages * sizeof *out->links[1])},
     };
-    if (begin && out->steps && out->numbers && out->crossings && out->links[0] && out->links[1])
-        result = find_all(s, index, batching, ahead, begin, out);
-    free(begin);
+    if (times && out->steps && out->numbers && out->crossings && out->links[0] && out->links[1])
+        result = find_all(s, index, batching, ahead, times, out);
+    free(times);
     return result;
 }
 

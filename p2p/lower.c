@@ -35,9 +35,9 @@ typedef struct writer {
     size_t received[2]; /* a channel: how many of its crossings are written */
     size_t sent[2];
     uint32_t batch;   /* the last number given */
-    uint32_t *due;    /* before each gradient action: chunk + 1 of the SYNC to write; behind the last: those left;
-                       * then a mark for each chunk */
-    size_t gradients; /* how many gradient actions there are */
+    uint32_t *due;    /* before each backward: chunk + 1 of the SYNC to write; behind the last: those left; then a mark
+                       * for each chunk */
+    size_t backwards; /* how many there are */
 } writer;
 
 static void collect(writer *w, uint32_t gap, bool sends)
@@ -55,7 +55,7 @@ static void collect(writer *w, uint32_t gap, bool sends)
                                                           .microbatch = c->microbatch,
                                                           .chunk = sends ? c->from_chunk : c->to_chunk,
                                                           .peer = sends ? k->to : k->from,
-                                                          .slot = WEFT_SLOT_NONE},
+                                                          .buffer = WEFT_BUFFER_NONE},
                                                .peer_gap = sends ? c->to_gap : c->from_gap};
         }
     }
@@ -109,8 +109,8 @@ static void write_gap(writer *w, uint32_t gap, bool turn)
 static void write_sync(writer *w, uint32_t due)
 {
     if (due)
-        w->out->at[w->out->count++] =
-            (weft_action){.kind = WEFT_ACTION_SYNC, .chunk = due - 1, .peer = WEFT_PEER_NONE, .slot = WEFT_SLOT_NONE};
+        w->out->at[w->out->count++] = (weft_action){
+            .kind = WEFT_ACTION_SYNC, .chunk = due - 1, .peer = WEFT_PEER_NONE, .buffer = WEFT_BUFFER_NONE};
 }
 
 /* Where the SYNC of each chunk goes, unless the schedule brings its own. */
@@ -121,16 +121,16 @@ static void find_sync(writer *w)
     size_t room = list->count + w->l->s->stages;
     bool own = false;
     memset(w->due, 0, room * sizeof *w->due);
-    w->gradients = 0;
+    w->backwards = 0;
     for (size_t i = 0; i < list->count; i++) {
         own |= list->at[i].kind == WEFT_ACTION_SYNC;
-        if (weft__adds_gradients(&w->l->index, w->stage, &list->at[i]))
-            w->due[later + w->gradients++] = list->at[i].chunk + 1;
+        if (list->at[i].kind == WEFT_ACTION_B)
+            w->due[later + w->backwards++] = list->at[i].chunk + 1;
     }
     /* Of each chunk only the last stays. */
     uint32_t *seen = w->due + room;
     memset(seen, 0, w->l->s->chunks * sizeof *seen);
-    for (size_t i = later + w->gradients; i-- > 0;) {
+    for (size_t i = later + w->backwards; i-- > 0;) {
         uint32_t chunk = w->due[i];
         if (chunk && (own || seen[chunk - 1]++))
             w->due[i] = 0;
@@ -141,7 +141,7 @@ static void write_stage(writer *w)
 {
     const weft__actions *list = &w->l->s->lists[w->stage];
     const weft__steps *steps = w->l->has_messages ? NULL : &w->l->crossings.steps[w->stage];
-    size_t gradient = 0;
+    size_t backward = 0;
     weft_action_kind last = WEFT_ACTION_SYNC;
     uint32_t gap = 0;
     find_sync(w);
@@ -150,14 +150,14 @@ static void write_stage(writer *w)
         bool computes = weft__computes(a->kind);
         if (computes && steps && steps->of[i] == gap)
             write_gap(w, gap++, last == WEFT_ACTION_F && a->kind == WEFT_ACTION_B);
-        if (weft__adds_gradients(&w->l->index, w->stage, a))
-            write_sync(w, w->due[gradient++]);
+        if (a->kind == WEFT_ACTION_B)
+            write_sync(w, w->due[backward++]);
         w->out->at[w->out->count++] = *a;
         last = computes ? a->kind : last;
     }
     write_gap(w, gap, false);
-    for (; gradient < w->gradients + w->l->s->stages; gradient++)
-        write_sync(w, w->due[gradient]);
+    for (; backward < w->backwards + w->l->s->stages; backward++)
+        write_sync(w, w->due[backward]);
 }
 
 /* How many actions a stage can have in the end. */
@@ -205,7 +205,7 @@ static weft_result lower_once(lowering *l, weft_schedule **out)
     if (result == WEFT_OK)
         result = write_all(l, *out);
     if (result == WEFT_OK)
-        result = weft__assign_slots(*out);
+        result = weft__number_buffers(*out);
     weft__crossings_release(&l->crossings);
     if (result < 0) {
         weft_schedule_destroy(*out);

@@ -30,7 +30,7 @@ static weft_result task_failed(const weft_pipeline *p, const char *before, const
 /* ---- batches ---- */
 
 /* What a batch that is over has sent. */
-static weft_result release(weft_pipeline *p, const weft__batch *batch)
+static weft_result release(weft_pipeline *p, const weft__program_batch *batch)
 {
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
         const weft_pipeline_task *task = p->program.makers[i];
@@ -41,7 +41,7 @@ static weft_result release(weft_pipeline *p, const weft__batch *batch)
     return WEFT_OK;
 }
 
-static weft_result end_work(weft__batch *batch)
+static weft_result end_work(weft__program_batch *batch)
 {
     weft_work work = batch->work;
     batch->work = WEFT_WORK_NONE;
@@ -53,7 +53,7 @@ static weft_result finish_batch(weft_pipeline *p, uint32_t number)
 {
     if (number == WEFT__BATCH_NONE)
         return WEFT_OK;
-    weft__batch *batch = &p->program.batches[number];
+    weft__program_batch *batch = &p->program.batches[number];
     if (batch->work.value == 0)
         return WEFT_OK;
     WEFT_TRY(end_work(batch));
@@ -64,7 +64,7 @@ static weft_result finish_batch(weft_pipeline *p, uint32_t number)
 
 static weft_result start_batch(weft_pipeline *p, const weft__step *step)
 {
-    weft__batch *batch = &p->program.batches[step->batch];
+    weft__program_batch *batch = &p->program.batches[step->batch];
     return weft_p2p_start(p->comm, &p->program.messages[batch->first], batch->count, batch->label, WEFT_STREAM_HOST,
                           &batch->work);
 }

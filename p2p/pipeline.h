@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage from inside. */
+/* What a pipeline holds from its creation on: shared by the file that makes it and the one that runs it. */
 #ifndef WEFT_P2P_PIPELINE_H
 #define WEFT_P2P_PIPELINE_H
 #include "program.h"

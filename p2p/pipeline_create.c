@@ -29,7 +29,7 @@ static bool is_lowered(const weft_schedule *s)
         bool backward = false, synced = false;
         for (size_t i = 0; i < s->lists[stage].count; i++) {
             const weft_action *a = &s->lists[stage].at[i];
-            if (weft__kinds[a->kind].message && a->slot == WEFT_SLOT_NONE)
+            if (weft__kinds[a->kind].message && a->buffer == WEFT_BUFFER_NONE)
                 return false;
             messages |= weft__kinds[a->kind].message;
             backward |= a->kind == WEFT_ACTION_B;
@@ -50,7 +50,7 @@ static uint64_t hash_schedule(const weft_schedule *s)
         hash = weft__hash(hash, &list->count, sizeof list->count);
         for (size_t i = 0; i < list->count; i++) {
             const weft_action *a = &list->at[i];
-            uint32_t fields[] = {(uint32_t)a->kind, a->microbatch, a->chunk, a->peer, a->batch, a->slot};
+            uint32_t fields[] = {(uint32_t)a->kind, a->microbatch, a->chunk, a->peer, a->batch, a->buffer};
             hash = weft__hash(hash, fields, sizeof fields);
         }
     }
@@ -115,7 +115,7 @@ static weft_result open_channels(weft_pipeline *p, const weft_stage_needs *needs
 }
 
 /* "SEND_F", "RECV_F SEND_B", ...: the kinds in a batch. */
-static uint32_t label_batch(const weft_pipeline *p, const weft__batch *batch)
+static uint32_t label_batch(const weft_pipeline *p, const weft__program_batch *batch)
 {
     char text[WEFT_TRACE_LABEL_BYTES] = "";
     size_t used = 0;

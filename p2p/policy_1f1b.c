@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 1F1B: a stage runs ahead by the forwards that the stages behind it need to be busy, so no stage keeps more
  * microbatches alive than there are stages from it to the last. */
-#include "base/error.h"
 #include "policy.h"
 
 uint32_t weft__warmup_1f1b(const weft_schedule_config *config, uint32_t stage)
@@ -12,6 +11,6 @@ uint32_t weft__warmup_1f1b(const weft_schedule_config *config, uint32_t stage)
 weft_result weft__policy_1f1b(const weft_schedule_config *config, weft_schedule *s)
 {
     for (uint32_t stage = 0; stage < s->stages; stage++)
-        WEFT_TRY(weft__policy_fill(config, s, stage, weft__warmup_1f1b(config, stage)));
+        weft__policy_fill(config, s, stage, weft__warmup_1f1b(config, stage));
     return WEFT_OK;
 }

@@ -30,6 +30,6 @@ weft_result weft__policy_interleaved(const weft_schedule_config *config, weft_sc
         return weft__policy_1f1b(config, s);
     WEFT_TRY(check_groups(config));
     for (uint32_t stage = 0; stage < s->stages; stage++)
-        WEFT_TRY(weft__policy_fill(config, s, stage, weft__warmup_interleaved(config, stage)));
+        weft__policy_fill(config, s, stage, weft__warmup_interleaved(config, stage));
     return WEFT_OK;
 }

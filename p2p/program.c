@@ -10,7 +10,8 @@
 
 /* A chunk while its steps are written. */
 typedef struct chunk_state {
-    uint32_t gradients; /* tasks to come that add to them */
+    uint32_t backwards; /* B to come */
+    uint32_t weights;   /* W to come */
     uint32_t free;      /* activations that were used and are free again, on a stack */
     bool begun, synced;
 } chunk_state;
@@ -35,7 +36,7 @@ typedef struct writer {
 static weft__buffer *buffer_of(const writer *w, weft_action_kind kind, const weft_action *a)
 {
     uint32_t at = weft__index_find(&w->index, kind, (weft__part){w->stage, a->chunk}, a->microbatch);
-    return at ? &w->channels[kind].buffers[w->list->at[at - 1].slot] : NULL;
+    return at ? &w->channels[kind].buffers[w->list->at[at - 1].buffer] : NULL;
 }
 
 static void *memory_of(const weft__buffer *buffer)
@@ -73,9 +74,11 @@ static void write_task(writer *w, const weft_action *a, weft__step *step)
     static const weft_action_kind reads[] = {WEFT_ACTION_RECV_F, WEFT_ACTION_RECV_B, WEFT_ACTION_RECV_B};
     static const weft_action_kind fills[] = {WEFT_ACTION_SEND_F, WEFT_ACTION_SEND_B};
     chunk_state *chunk = &w->chunks[a->chunk];
+    bool forward = a->kind == WEFT_ACTION_F, weights = a->kind == WEFT_ACTION_W;
     const weft__buffer *read = buffer_of(w, reads[a->kind], a);
-    const weft__buffer *filled = a->kind == WEFT_ACTION_W ? NULL : buffer_of(w, fills[a->kind], a);
-    bool forward = a->kind == WEFT_ACTION_F, adds = weft__adds_gradients(&w->index, w->stage, a);
+    const weft__buffer *filled = weights ? NULL : buffer_of(w, fills[a->kind], a);
+    chunk->backwards -= a->kind == WEFT_ACTION_B;
+    chunk->weights -= weights;
     step->waits[0] = wait_for(w, read);
     step->waits[1] = wait_for(w, filled);
     step->task = (weft_pipeline_task){.kind = a->kind,
@@ -83,13 +86,14 @@ static void write_task(writer *w, const weft_action *a, weft__step *step)
                                       .microbatch = a->microbatch,
                                       .activation = activation_of(w, a),
                                       .first = forward && !chunk->begun,
-                                      .last = adds && chunk->synced,
+                                      .last = !forward && chunk->synced && chunk->backwards == 0 &&
+                                              (!weights || chunk->weights == 0),
+                                      .split = weft__is_split(&w->index, w->stage, a),
                                       .input = memory_of(buffer_of(w, WEFT_ACTION_RECV_F, a)),
                                       .output = forward ? memory_of(filled) : NULL,
                                       .output_grad = forward ? NULL : memory_of(read),
                                       .input_grad = forward ? NULL : memory_of(filled)};
     chunk->begun = true;
-    chunk->gradients -= adds;
 }
 
 static void write_sync(writer *w, const weft_action *a, weft__step *step)
@@ -97,7 +101,7 @@ static void write_sync(writer *w, const weft_action *a, weft__step *step)
     chunk_state *chunk = &w->chunks[a->chunk];
     chunk->synced = true;
     step->task.chunk = a->chunk;
-    step->left = chunk->gradients;
+    step->left = chunk->backwards;
 }
 
 static void write_message(writer *w, const weft_action *a)
@@ -105,7 +109,7 @@ static void write_message(writer *w, const weft_action *a)
     uint32_t number = w->message_count++;
     weft__channel *channel = &w->channels[a->kind];
     w->out->messages[number] = weft__channel_message(channel, w->s, w->stage, a);
-    channel->buffers[a->slot].batch = w->out->batch_count;
+    channel->buffers[a->buffer].batch = w->out->batch_count;
     if (!weft__kinds[a->kind].send)
         return;
     uint32_t made =
@@ -116,7 +120,7 @@ static void write_message(writer *w, const weft_action *a)
 /* The batch that begins at @p i. Returns the position behind it. */
 static size_t write_batch(writer *w, size_t i, weft__step *step)
 {
-    weft__batch *batch = &w->out->batches[w->out->batch_count];
+    weft__program_batch *batch = &w->out->batches[w->out->batch_count];
     step->batch = w->out->batch_count;
     batch->first = w->message_count;
     do {
@@ -131,8 +135,11 @@ static size_t write_batch(writer *w, size_t i, weft__step *step)
 
 static void write_steps(writer *w)
 {
-    for (size_t i = 0; i < w->list->count; i++)
-        w->chunks[w->list->at[i].chunk].gradients += weft__adds_gradients(&w->index, w->stage, &w->list->at[i]);
+    for (size_t i = 0; i < w->list->count; i++) {
+        chunk_state *chunk = &w->chunks[w->list->at[i].chunk];
+        chunk->backwards += w->list->at[i].kind == WEFT_ACTION_B;
+        chunk->weights += w->list->at[i].kind == WEFT_ACTION_W;
+    }
     for (size_t i = 0; i < w->list->count;) {
         const weft_action *a = &w->list->at[i];
         w->step_of[i] = (uint32_t)w->out->step_count;

@@ -8,18 +8,18 @@
 #include "channel.h"
 
 /* Messages that are started together. */
-typedef struct weft__batch {
+typedef struct weft__program_batch {
     uint32_t first, count; /* among the messages */
     uint32_t label;        /* in the trace */
     weft_work work;        /* while it is under way */
-} weft__batch;
+} weft__program_batch;
 
 /* A computation, a batch, or SYNC. */
 typedef struct weft__step {
     weft_action_kind kind;   /* a batch: of its first message */
     uint32_t batch;          /* messages: which */
     uint32_t waits[2];       /* computations: the batches that must be over before; NONE */
-    uint32_t left;           /* SYNC: how many tasks still add to the gradients */
+    uint32_t left;           /* SYNC: how many B the chunk has to come */
     uint32_t label;          /* computations: in the trace */
     weft_pipeline_task task; /* computations; SYNC has the chunk only */
 } weft__step;
@@ -27,7 +27,7 @@ typedef struct weft__step {
 typedef struct weft__program {
     weft__step *steps;
     size_t step_count;
-    weft__batch *batches;
+    weft__program_batch *batches;
     uint32_t batch_count;
     weft_p2p *messages;
     const weft_pipeline_task **makers; /* of each message that is a send: the task that filled its buffer; else NULL */

@@ -2,7 +2,6 @@
 /* The actions of every stage, and queries on them. */
 #include "schedule.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,37 +11,6 @@
 
 /* Forwards of all stages: keeps every number of actions far below 2^32. */
 #define FORWARDS_MAX (1u << 22)
-
-const weft__kind weft__kinds[WEFT_ACTION_KINDS] = {
-    [WEFT_ACTION_F] = {.name = "F"},
-    [WEFT_ACTION_B] = {.name = "B"},
-    [WEFT_ACTION_W] = {.name = "W"},
-    [WEFT_ACTION_SEND_F] = {"SEND_F", true, true, true, 0, WEFT_ACTION_F, WEFT_ACTION_RECV_F},
-    [WEFT_ACTION_RECV_F] = {"RECV_F", true, false, false, 0, WEFT_ACTION_F, WEFT_ACTION_SEND_F},
-    [WEFT_ACTION_SEND_B] = {"SEND_B", true, true, false, 1, WEFT_ACTION_B, WEFT_ACTION_RECV_B},
-    [WEFT_ACTION_RECV_B] = {"RECV_B", true, false, true, 1, WEFT_ACTION_B, WEFT_ACTION_SEND_B},
-    [WEFT_ACTION_SYNC] = {.name = "SYNC"},
-};
-
-static bool is_kind(weft_action_kind kind)
-{
-    return (unsigned)kind < WEFT_ACTION_KINDS;
-}
-
-const char *weft_action_string(weft_action_kind kind)
-{
-    return is_kind(kind) ? weft__kinds[kind].name : "?";
-}
-
-int weft_action_is_message(weft_action_kind kind)
-{
-    return is_kind(kind) && weft__kinds[kind].message;
-}
-
-uint32_t weft_action_channel(weft_action_kind kind)
-{
-    return is_kind(kind) ? weft__kinds[kind].channel : 0;
-}
 
 weft_result weft__take_config(void *own, size_t own_bytes, const void *config, const char *what)
 {
@@ -54,34 +22,6 @@ weft_result weft__take_config(void *own, size_t own_bytes, const void *config, c
         return weft__fail(WEFT_E_INVALID, "the config of %s has no size", what);
     memcpy(own, config, bytes < own_bytes ? bytes : own_bytes);
     return WEFT_OK;
-}
-
-static void describe(const weft_action *a, char *text, size_t bytes)
-{
-    const weft__kind *kind = &weft__kinds[a->kind];
-    if (a->kind == WEFT_ACTION_SYNC)
-        snprintf(text, bytes, "SYNC of chunk %u", a->chunk);
-    else if (kind->message)
-        snprintf(text, bytes, "%s %u.%u %s stage %u", kind->name, a->microbatch, a->chunk, kind->send ? "to" : "from",
-                 a->peer);
-    else
-        snprintf(text, bytes, "%s %u.%u", kind->name, a->microbatch, a->chunk);
-}
-
-weft__name weft__describe(const weft_action *action)
-{
-    weft__name out;
-    describe(action, out.text, sizeof out.text);
-    return out;
-}
-
-weft__name weft__locate(const weft_schedule *s, uint32_t stage, size_t position)
-{
-    weft__name out;
-    size_t n = (size_t)snprintf(out.text, sizeof out.text, "stage %u action %zu (", stage, position);
-    describe(&s->lists[stage].at[position], out.text + n, sizeof out.text - n - 1);
-    strcat(out.text, ")");
-    return out;
 }
 
 weft_result weft__schedule_new(uint32_t stages, uint32_t chunks, uint32_t microbatches, weft_schedule **out)
@@ -141,7 +81,7 @@ size_t weft__schedule_total(const weft_schedule *s)
 
 static weft_result check_action(const weft_schedule *s, uint32_t stage, const weft_action *a)
 {
-    if (!is_kind(a->kind))
+    if ((unsigned)a->kind >= WEFT_ACTION_KINDS)
         return weft__fail(WEFT_E_INVALID, "stage %u: there is no action of kind %d", stage, (int)a->kind);
     if (stage >= s->stages)
         return weft__fail(WEFT_E_RANGE, "there is no stage %u (of %u)", stage, s->stages);
@@ -159,12 +99,12 @@ weft_result weft_schedule_append(weft_schedule *schedule, uint32_t stage, const 
     if (!schedule || !action)
         return weft__fail(WEFT_E_INVALID, "an action is appended to %s", schedule ? "a schedule: NULL" : "NULL");
     WEFT_TRY(check_action(schedule, stage, action));
-    weft_action a = {.kind = action->kind, .chunk = action->chunk, .peer = WEFT_PEER_NONE, .slot = WEFT_SLOT_NONE};
+    weft_action a = {.kind = action->kind, .chunk = action->chunk, .peer = WEFT_PEER_NONE, .buffer = WEFT_BUFFER_NONE};
     if (a.kind != WEFT_ACTION_SYNC)
         a.microbatch = action->microbatch;
     if (weft__kinds[a.kind].message) {
         a.batch = action->batch;
-        a.slot = action->slot;
+        a.buffer = action->buffer;
         a.peer = action->peer;
         if (a.peer == WEFT_PEER_NONE)
             a.peer = weft_schedule_peer(schedule, a.kind, stage, a.chunk);
@@ -228,15 +168,15 @@ weft_result weft__index_create(const weft_schedule *s, weft__index *out)
             const weft_action *a = &s->lists[stage].at[i];
             if (a->kind == WEFT_ACTION_SYNC)
                 continue;
-            uint32_t *slot = weft__index_slot(out, a->kind, (weft__part){stage, a->chunk}, a->microbatch);
-            if (*slot) {
+            uint32_t *entry = weft__index_at(out, a->kind, (weft__part){stage, a->chunk}, a->microbatch);
+            if (*entry) {
                 weft_result result = weft__fail(WEFT_E_INVALID, "%s repeats action %u (%s)",
-                                                weft__locate(s, stage, i).text, *slot - 1, weft__describe(a).text);
+                                                weft__locate(s, stage, i).text, *entry - 1, weft__describe(a).text);
                 free(at);
                 *out = (weft__index){0};
                 return result;
             }
-            *slot = (uint32_t)i + 1;
+            *entry = (uint32_t)i + 1;
         }
     return WEFT_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder know about schedules and their users do not. */
+/* How schedules are held in memory, and what the files that make, complete, time and prove them ask about actions. */
 #ifndef WEFT_P2P_SCHEDULE_H
 #define WEFT_P2P_SCHEDULE_H
 #include <stdbool.h>
@@ -81,8 +81,8 @@ typedef struct weft__index {
 
 /* Fails if an action is there twice. @p out->at is given, release with free(). */
 weft_result weft__index_create(const weft_schedule *s, weft__index *out);
-static inline uint32_t *weft__index_slot(const weft__index *x, weft_action_kind kind, weft__part part,
-                                         uint32_t microbatch)
+static inline uint32_t *weft__index_at(const weft__index *x, weft_action_kind kind, weft__part part,
+                                       uint32_t microbatch)
 {
     size_t row = ((size_t)kind * x->stages + part.stage) * x->chunks + part.chunk;
     return &x->at[row * x->microbatches + microbatch];
@@ -90,24 +90,31 @@ static inline uint32_t *weft__index_slot(const weft__index *x, weft_action_kind 
 static inline uint32_t weft__index_find(const weft__index *x, weft_action_kind kind, weft__part part,
                                         uint32_t microbatch)
 {
-    return *weft__index_slot(x, kind, part, microbatch);
+    return *weft__index_at(x, kind, part, microbatch);
 }
 
-/* When each action would run, stage after stage, if computations took one slot and messages none; *slots_out = when all
- * is over. @p joined: a backward that could start together with the forward before it shares its slot. */
-weft_result weft__clock(const weft_schedule *s, bool joined, uint32_t *begin_out, uint32_t *slots_out);
+/* When each action would run, stage after stage, if computations took @p slots and messages none; *slots_out = when all
+ * is over. @p joined: a backward that could start together with the forward before it does. */
+typedef struct weft__slots {
+    uint32_t forward, backward, split_backward, weights; /* F, B, B with a W, W: none is 0 */
+} weft__slots;
+weft_result weft__clock(const weft_schedule *s, const weft__index *index, const weft__slots *slots, bool joined,
+                        weft_action_time *times_out, uint32_t *slots_out);
 
 /* Is this the action after which what was received for its microbatch is no longer needed? */
 bool weft__is_last(const weft__index *index, uint32_t stage, const weft_action *a);
-/* Does it add to the gradients of the weights? */
-bool weft__adds_gradients(const weft__index *index, uint32_t stage, const weft_action *a);
+/* Is it a B with a W of its own? */
+static inline bool weft__is_split(const weft__index *index, uint32_t stage, const weft_action *a)
+{
+    return a->kind == WEFT_ACTION_B && !weft__is_last(index, stage, a);
+}
 /* The messages whose buffers for this microbatch begin to be used with an action, and end with it: bits 1 << kind. */
 unsigned weft__buffers_begin(const weft__index *index, uint32_t stage, const weft_action *a);
 unsigned weft__buffers_end(const weft__index *index, uint32_t stage, const weft_action *a);
 
 /* Number the buffers of all messages, as few as the lists allow (for sends at least two, so that one can be under way
  * while the next is filled), the one that has been free longest first. */
-weft_result weft__assign_slots(weft_schedule *s);
+weft_result weft__number_buffers(weft_schedule *s);
 
 /* Does a run in these queues come to its end? If not: WEFT_PENDING if @p quiet, else E_INVALID, naming who waits for
  * whom. Every message must have its other end. */

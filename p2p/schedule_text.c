@@ -46,8 +46,8 @@ static void put_text(sink *out, const weft__actions *list, uint32_t stage)
         put(out, ".%" PRIu32, a->chunk);
         if (kind->message)
             put(out, "%c%" PRIu32, kind->send ? '>' : '<', a->peer);
-        if (a->slot != WEFT_SLOT_NONE)
-            put(out, "#%" PRIu32, a->slot);
+        if (a->buffer != WEFT_BUFFER_NONE)
+            put(out, "#%" PRIu32, a->buffer);
         if (a->batch && !follows(list, i + 1))
             put(out, "]");
     }
@@ -66,8 +66,8 @@ static void put_csv(sink *out, const weft__actions *list, uint32_t stage)
             put(out, "%" PRIu32 ",%" PRIu32 ",", a->peer, a->batch);
         else
             put(out, ",,");
-        if (a->slot != WEFT_SLOT_NONE)
-            put(out, "%" PRIu32, a->slot);
+        if (a->buffer != WEFT_BUFFER_NONE)
+            put(out, "%" PRIu32, a->buffer);
         put(out, "\n");
     }
 }
@@ -76,7 +76,7 @@ size_t weft_schedule_write(const weft_schedule *schedule, weft_schedule_format f
 {
     sink out = {.text = text, .bytes = text ? bytes : 0};
     if (format == WEFT_SCHEDULE_CSV)
-        put(&out, "stage,action,microbatch,chunk,peer,batch,slot\n");
+        put(&out, "stage,action,microbatch,chunk,peer,batch,buffer\n");
     else
         put(&out, "# %" PRIu32 " stages, %" PRIu32 " chunks a stage, %" PRIu32 " microbatches\n", schedule->stages,
             schedule->chunks, schedule->microbatches);
@@ -177,7 +177,7 @@ static weft_result add_row(reader *r, uint32_t stage, const weft_action *action)
     return WEFT_OK;
 }
 
-static const weft_action no_action = {.peer = WEFT_PEER_NONE, .slot = WEFT_SLOT_NONE};
+static const weft_action no_action = {.peer = WEFT_PEER_NONE, .buffer = WEFT_BUFFER_NONE};
 
 static weft_result take_action(reader *r, weft_action *a)
 {
@@ -190,7 +190,7 @@ static weft_result take_action(reader *r, weft_action *a)
     if (take(r, weft__kinds[a->kind].send ? '>' : '<'))
         WEFT_TRY(take_number(r, &a->peer));
     if (take(r, '#'))
-        WEFT_TRY(take_number(r, &a->slot));
+        WEFT_TRY(take_number(r, &a->buffer));
     return WEFT_OK;
 }
 
@@ -227,8 +227,8 @@ static weft_result read_text_line(reader *r)
 }
 
 /* The columns of CSV. */
-enum { STAGE, ACTION, MICROBATCH, CHUNK, PEER, BATCH, SLOT, COLUMNS };
-static const char *const column_names[COLUMNS] = {"stage", "action", "microbatch", "chunk", "peer", "batch", "slot"};
+enum { STAGE, ACTION, MICROBATCH, CHUNK, PEER, BATCH, BUFFER, COLUMNS };
+static const char *const column_names[COLUMNS] = {"stage", "action", "microbatch", "chunk", "peer", "batch", "buffer"};
 
 typedef struct columns {
     int of[16]; /* which column stands where */
@@ -248,7 +248,7 @@ static weft_result read_header(reader *r, columns *c)
                                     memcmp(column_names[column], r->at, (size_t)(end - r->at)) != 0))
             column++;
         if (column == COLUMNS || seen >> column & 1)
-            return wrong(r, "no column (stage,action,microbatch,chunk,peer,batch,slot), or one that was there");
+            return wrong(r, "no column (stage,action,microbatch,chunk,peer,batch,buffer), or one that was there");
         seen |= 1u << column;
         c->of[c->count++] = column;
         r->at = end;
@@ -269,7 +269,7 @@ static weft_result read_csv_line(reader *r, const columns *c)
     weft_action a = no_action;
     uint32_t stage = UINT32_MAX, microbatch = UINT32_MAX;
     uint32_t *const values[COLUMNS] = {[STAGE] = &stage, [MICROBATCH] = &microbatch, [CHUNK] = &a.chunk,
-                                       [PEER] = &a.peer, [BATCH] = &a.batch,         [SLOT] = &a.slot};
+                                       [PEER] = &a.peer, [BATCH] = &a.batch,         [BUFFER] = &a.buffer};
     bool has_kind = false;
     for (int i = 0; i < c->count; i++) {
         if (i > 0 && !take(r, ','))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When each action would run if every computation took one slot of time and messages none. */
+/* When each action would run if computations took so and so many slots of time and messages none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,12 @@
 
 typedef struct clock_state {
     const weft_schedule *s;
-    uint32_t *end;  /* of F, then of B, of every part and microbatch; NEVER = has not begun */
-    size_t *next;   /* a stage: its first action that has not begun */
-    uint32_t **out; /* a stage: where its begins go */
+    const weft__index *index;
+    const weft__slots *slots;
+    uint32_t *end;          /* of F, then of B, of every part and microbatch; NEVER = has not begun */
+    uint32_t *free;         /* a stage: when it has done what it has begun */
+    size_t *next;           /* a stage: its first action that has not begun */
+    weft_action_time **out; /* a stage: where its times go */
 } clock_state;
 
 static uint32_t *end_of(const clock_state *c, weft_action_kind kind, weft__part part, uint32_t microbatch)
@@ -36,37 +39,55 @@ static bool ready(const clock_state *c, uint32_t stage, const weft_action *a, ui
     return !weft__neighbour(c->s, here, forward, &there) || *end_of(c, a->kind, there, a->microbatch) <= now;
 }
 
+static uint32_t slots_of(const clock_state *c, uint32_t stage, const weft_action *a)
+{
+    if (a->kind == WEFT_ACTION_B)
+        return weft__is_split(c->index, stage, a) ? c->slots->split_backward : c->slots->backward;
+    return a->kind == WEFT_ACTION_F ? c->slots->forward : c->slots->weights;
+}
+
 /* Pass over what takes no time. The next computation, or NULL at the end. */
-static const weft_action *next_computation(clock_state *c, uint32_t stage, uint32_t now)
+static const weft_action *next_computation(clock_state *c, uint32_t stage)
 {
     const weft__actions *list = &c->s->lists[stage];
     for (; c->next[stage] < list->count; c->next[stage]++) {
         if (weft__computes(list->at[c->next[stage]].kind))
             return &list->at[c->next[stage]];
-        c->out[stage][c->next[stage]] = now;
+        c->out[stage][c->next[stage]] = (weft_action_time){c->free[stage], c->free[stage]};
     }
     return NULL;
 }
 
 static void begin(clock_state *c, uint32_t stage, const weft_action *a, uint32_t now)
 {
-    c->out[stage][c->next[stage]++] = now;
+    uint32_t end = now + slots_of(c, stage, a);
+    c->out[stage][c->next[stage]++] = (weft_action_time){now, end};
+    c->free[stage] = end;
     if (a->kind != WEFT_ACTION_W)
-        *end_of(c, a->kind, (weft__part){stage, a->chunk}, a->microbatch) = now + 1;
+        *end_of(c, a->kind, (weft__part){stage, a->chunk}, a->microbatch) = end;
 }
 
-/* One slot of one stage: did anything begin? */
-static bool tick(clock_state *c, uint32_t stage, bool joined, uint32_t now)
+/* What a stage that has nothing to do begins now. */
+static void tick(clock_state *c, uint32_t stage, bool joined, uint32_t now)
 {
-    const weft_action *a = next_computation(c, stage, now);
-    if (!a || !ready(c, stage, a, now))
-        return false;
+    const weft_action *a = next_computation(c, stage);
+    if (!a || c->free[stage] > now || !ready(c, stage, a, now))
+        return;
     begin(c, stage, a, now);
-    const weft_action *b = joined && a->kind == WEFT_ACTION_F ? next_computation(c, stage, now + 1) : NULL;
+    const weft_action *b = joined && a->kind == WEFT_ACTION_F ? next_computation(c, stage) : NULL;
     if (b && b->kind == WEFT_ACTION_B && ready(c, stage, b, now))
         begin(c, stage, b, now);
-    next_computation(c, stage, now + 1);
-    return true;
+    next_computation(c, stage);
+}
+
+/* When the next computation that is under way ends; NEVER if there is none. */
+static uint32_t next_end(const clock_state *c, uint32_t now)
+{
+    uint32_t next = NEVER;
+    for (uint32_t stage = 0; stage < c->s->stages; stage++)
+        if (c->free[stage] > now && c->free[stage] < next)
+            next = c->free[stage];
+    return next;
 }
 
 /* What the computation at which a stage stands waits for: an action of its own stage or of another. */
@@ -77,7 +98,7 @@ typedef struct need {
 
 static need need_of(clock_state *c, uint32_t stage)
 {
-    const weft_action *a = next_computation(c, stage, 0);
+    const weft_action *a = next_computation(c, stage);
     need n = {stage, *a};
     weft__part here = {stage, a->chunk}, there;
     if (a->kind != WEFT_ACTION_F && *end_of(c, a->kind - 1, here, a->microbatch) == NEVER) {
@@ -93,14 +114,14 @@ static need need_of(clock_state *c, uint32_t stage)
 static weft_result explain(clock_state *c)
 {
     uint32_t stage = 0;
-    while (!next_computation(c, stage, 0))
+    while (!next_computation(c, stage))
         stage++;
     need n = need_of(c, stage);
-    for (uint32_t steps = c->s->stages; steps > 0 && n.stage != stage && next_computation(c, n.stage, 0); steps--) {
+    for (uint32_t steps = c->s->stages; steps > 0 && n.stage != stage && next_computation(c, n.stage); steps--) {
         stage = n.stage;
         n = need_of(c, stage);
     }
-    const weft_action *held = next_computation(c, n.stage, 0);
+    const weft_action *held = next_computation(c, n.stage);
     char why[192] = "does not compute it";
     if (n.stage == stage)
         snprintf(why, sizeof why, "does not compute it before");
@@ -120,32 +141,45 @@ static bool all_begun(const clock_state *c)
 
 static weft_result run_clock(clock_state *c, bool joined, uint32_t *slots_out)
 {
-    uint32_t now = 0;
-    for (uint32_t stage = 0; stage < c->s->stages; stage++)
-        next_computation(c, stage, 0);
-    for (bool moved = true; moved; now += moved) {
-        moved = false;
+    uint32_t end = 0;
+    for (uint32_t now = 0; now != NEVER; now = next_end(c, now)) {
         for (uint32_t stage = 0; stage < c->s->stages; stage++)
-            moved |= tick(c, stage, joined, now);
+            tick(c, stage, joined, now);
+        end = now;
     }
     if (!all_begun(c))
         return explain(c);
-    *slots_out = now;
+    *slots_out = end;
     return WEFT_OK;
 }
 
-weft_result weft__clock(const weft_schedule *s, bool joined, uint32_t *begin_out, uint32_t *slots_out)
+/* Can a time be longer than is counted? No action takes more than the longest. */
+static weft_result check_length(const weft_schedule *s, const weft__slots *slots)
+{
+    uint32_t longest = slots->forward > slots->weights ? slots->forward : slots->weights;
+    longest = slots->backward > longest ? slots->backward : longest;
+    longest = slots->split_backward > longest ? slots->split_backward : longest;
+    size_t total = weft__schedule_total(s);
+    if (total < NEVER / longest)
+        return WEFT_OK;
+    return weft__fail(WEFT_E_RANGE, "the times of %zu actions of up to %u slots may be too long", total, longest);
+}
+
+weft_result weft__clock(const weft_schedule *s, const weft__index *index, const weft__slots *slots, bool joined,
+                        weft_action_time *times_out, uint32_t *slots_out)
 {
     size_t ends = 2 * (size_t)s->stages * s->chunks * s->microbatches;
-    clock_state c = {.s = s};
-    c.end = weft__alloc(ends * sizeof *c.end);
+    WEFT_TRY(check_length(s, slots));
+    clock_state c = {.s = s, .index = index, .slots = slots};
+    c.end = weft__alloc((ends + s->stages) * sizeof *c.end);
     c.next = weft__alloc(s->stages * sizeof *c.next);
     c.out = weft__alloc(s->stages * sizeof *c.out);
     weft_result result = WEFT_E_NO_MEMORY;
     if (c.end && c.next && c.out) {
         memset(c.end, 0xff, ends * sizeof *c.end);
-        for (uint32_t stage = 0; stage < s->stages; begin_out += s->lists[stage++].count)
-            c.out[stage] = begin_out;
+        c.free = c.end + ends;
+        for (uint32_t stage = 0; stage < s->stages; times_out += s->lists[stage++].count)
+            c.out[stage] = times_out;
         result = run_clock(&c, joined, slots_out);
     }
     free(c.end);
@@ -154,12 +188,32 @@ weft_result weft__clock(const weft_schedule *s, bool joined, uint32_t *begin_out
     return result;
 }
 
-weft_result weft_schedule_times(const weft_schedule *schedule, uint32_t *begin_out, size_t count, uint32_t *slots_out)
+static uint32_t or_one(uint32_t slots)
 {
-    if (!schedule || !begin_out || !slots_out)
+    return slots ? slots : 1;
+}
+
+weft_result weft_schedule_times(const weft_schedule *schedule, const weft_times_config *config,
+                                weft_action_time *times_out, size_t count, uint32_t *slots_out)
+{
+    if (!schedule || !times_out || !slots_out)
         return weft__fail(WEFT_E_INVALID, "the times of a schedule need the schedule and room for both results");
     if (count != weft__schedule_total(schedule))
         return weft__fail(WEFT_E_INVALID, "the schedule has %zu actions, the room is for %zu",
                           weft__schedule_total(schedule), count);
-    return weft__clock(schedule, false, begin_out, slots_out);
+    weft_times_config c = {0};
+    WEFT_TRY(weft__take_config(&c, sizeof c, config, "times"));
+    if (c.reserved)
+        return weft__fail(WEFT_E_INVALID, "the times of a schedule with %u in reserved", c.reserved);
+    weft__slots slots = {
+        .forward = or_one(c.forward), .split_backward = or_one(c.backward), .weights = or_one(c.weights)};
+    if (slots.split_backward > UINT32_MAX - slots.weights)
+        return weft__fail(WEFT_E_RANGE, "a backward of %u and %u slots is too long", slots.split_backward,
+                          slots.weights);
+    slots.backward = slots.split_backward + slots.weights;
+    weft__index index;
+    WEFT_TRY(weft__index_create(schedule, &index));
+    weft_result result = weft__clock(schedule, &index, &slots, false, times_out, slots_out);
+    free(index.at);
+    return result;
 }

@@ -17,7 +17,7 @@ typedef struct proof {
     bool backward;           /* there is a backward somewhere */
     size_t room;             /* more buffers of a kind than any stage can use */
     uint32_t *owners;        /* of the buffers of each kind */
-    uint32_t *left;          /* a chunk: gradient actions to come; then a mark for its SYNC */
+    uint32_t *left;          /* a chunk: backwards to come; then a mark for its SYNC */
 } proof;
 
 static weft__name name_of(const proof *p, uint32_t stage, size_t i)
@@ -221,18 +221,17 @@ static weft_result check_sync(const proof *p, uint32_t stage)
     uint32_t *left = p->left, *marked = p->left + p->s->chunks;
     memset(left, 0, 2 * (size_t)p->s->chunks * sizeof *left);
     for (size_t i = 0; i < list->count; i++)
-        left[list->at[i].chunk] += weft__adds_gradients(&p->index, stage, &list->at[i]);
+        left[list->at[i].chunk] += list->at[i].kind == WEFT_ACTION_B;
     for (size_t i = 0; i < list->count; i++) {
         const weft_action *a = &list->at[i];
-        left[a->chunk] -= weft__adds_gradients(&p->index, stage, a);
+        left[a->chunk] -= a->kind == WEFT_ACTION_B;
         if (a->kind != WEFT_ACTION_SYNC)
             continue;
         if (marked[a->chunk])
             return weft__fail(WEFT_E_INVALID, "%s repeats action %u", name_of(p, stage, i).text, marked[a->chunk] - 1);
         marked[a->chunk] = (uint32_t)i + 1;
         size_t next = i + 1;
-        while (left[a->chunk] > 1 &&
-               (list->at[next].chunk != a->chunk || !weft__adds_gradients(&p->index, stage, &list->at[next])))
+        while (left[a->chunk] > 1 && (list->at[next].chunk != a->chunk || list->at[next].kind != WEFT_ACTION_B))
             next++;
         if (left[a->chunk] > 1)
             return weft__fail(WEFT_E_INVALID, "%s comes before %s, which is not the last of its chunk",
@@ -265,18 +264,19 @@ typedef struct pool {
     uint32_t *needs;
 } pool;
 
-static weft_result begin_buffer(const proof *p, uint32_t stage, size_t i, weft_action_kind kind, pool *q, uint32_t slot)
+static weft_result begin_buffer(const proof *p, uint32_t stage, size_t i, weft_action_kind kind, pool *q,
+                                uint32_t buffer)
 {
     uint32_t needs = ++q->alive;
-    if (slot != WEFT_SLOT_NONE) {
-        if (slot >= p->room)
+    if (buffer != WEFT_BUFFER_NONE) {
+        if (buffer >= p->room)
             return weft__fail(WEFT_E_INVALID, "%s uses buffer %u of %s; there is no need for more than %zu",
-                              name_of(p, stage, i).text, slot, weft_action_string(kind), p->room);
-        if (q->owner[slot])
+                              name_of(p, stage, i).text, buffer, weft_action_string(kind), p->room);
+        if (q->owner[buffer])
             return weft__fail(WEFT_E_INVALID, "%s fills buffer %u of %s, which %s still has", name_of(p, stage, i).text,
-                              slot, weft_action_string(kind), name_of(p, stage, q->owner[slot] - 1).text);
-        q->owner[slot] = (uint32_t)i + 1;
-        needs = slot >= needs ? slot + 1 : needs;
+                              buffer, weft_action_string(kind), name_of(p, stage, q->owner[buffer] - 1).text);
+        q->owner[buffer] = (uint32_t)i + 1;
+        needs = buffer >= needs ? buffer + 1 : needs;
     }
     if (q->most && needs > q->most)
         return weft__fail(WEFT_E_INVALID, "%s needs %u buffers of its kind, there are %u", name_of(p, stage, i).text,
@@ -305,13 +305,13 @@ static weft_result check_buffers(const proof *p, uint32_t stage)
         for (unsigned kind = 0; (begin | end) >> kind; kind++) {
             if (!((begin | end) >> kind & 1))
                 continue;
-            uint32_t slot = list->at[find(p, (weft_action_kind)kind, stage, a) - 1].slot;
+            uint32_t buffer = list->at[find(p, (weft_action_kind)kind, stage, a) - 1].buffer;
             if (begin >> kind & 1)
-                WEFT_TRY(begin_buffer(p, stage, i, (weft_action_kind)kind, &pools[kind], slot));
+                WEFT_TRY(begin_buffer(p, stage, i, (weft_action_kind)kind, &pools[kind], buffer));
             if (end >> kind & 1) {
                 pools[kind].alive--;
-                if (slot != WEFT_SLOT_NONE)
-                    pools[kind].owner[slot] = 0;
+                if (buffer != WEFT_BUFFER_NONE)
+                    pools[kind].owner[buffer] = 0;
             }
         }
     }

@@ -24,21 +24,11 @@ static weft_result find_out_where(weft_location *here)
 
 static weft_result connect_all(weft_world *world, weft_comm **comm_out)
 {
-    int size = weft_world_size(world);
-    int *ranks = weft__alloc((size_t)size * sizeof *ranks);
-    if (!ranks)
-        return WEFT_E_NO_MEMORY;
-    for (int r = 0; r < size; r++)
-        ranks[r] = r;
     char name[WEFT_COMM_NAME_MAX + 1];
+    weft__reserved_name((const char *const[]){"cluster"}, 1, name);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.flags = WEFT__COMM_OWN;
-    weft__reserved_name((const char *const[]){"cluster"}, 1, name);
-    weft_result result = weft_comm_create_start(world, name, ranks, size, &config, comm_out);
-    free(ranks);
-    if (result == WEFT_OK)
-        result = weft_comm_create_finish(*comm_out);
-    return result;
+    return weft_comm_create(world, name, NULL, 0, &config, comm_out);
 }
 
 /* With what every rank says, or what has gone wrong on one. */

@@ -12,8 +12,9 @@
 #include "table.h"
 
 typedef struct values {
-    int policy; /* -1 = none */
+    int policy; /* index into the choices; -1 = none */
     int stages, microbatches, chunks, group;
+    int forward_slots, backward_slots, weights_slots;
     bool forward_only;
     int queues, batching;
     bool no_lookahead, align_sync;
@@ -23,13 +24,21 @@ typedef struct values {
 
 #define FIELD(name) offsetof(values, name)
 
+/* The policies to choose from, as the library has them. */
+static struct {
+    weft_policy at[WEFT_POLICIES];
+    int count;
+    char names[16 * WEFT_POLICIES]; /* "gpipe|1f1b|..." */
+} choices;
+
 static const option table[] = {
-    {"policy", OPTION_CHOICE, FIELD(policy), 0, 0, "gpipe|1f1b|interleaved", "who writes the schedule"},
+    {"policy", OPTION_CHOICE, FIELD(policy), 0, 0, choices.names, "who writes the schedule"},
     {"p", OPTION_INT, FIELD(stages), 1, 65536, "STAGES", "pipeline stages"},
     {"m", OPTION_INT, FIELD(microbatches), 1, 16777216, "N", "microbatches of one step"},
-    {"v", OPTION_INT, FIELD(chunks), 1, 65536, "CHUNKS", "model chunks a stage, for interleaved (default 1)"},
+    {"v", OPTION_INT, FIELD(chunks), 1, 65536, "CHUNKS",
+     "model chunks a stage, for policies that take several (default 1)"},
     {"g", OPTION_INT, FIELD(group), 1, 16777216, "N",
-     "interleaved: microbatches a chunk takes before the next chunk's turn (default: STAGES)"},
+     "with several chunks: microbatches a chunk takes before the next chunk's turn (default: STAGES)"},
     {"forward-only", OPTION_FLAG, FIELD(forward_only), 0, 0, NULL, "evaluation: no backwards"},
     {"queues", OPTION_CHOICE, FIELD(queues), 0, 0, "direction|peer|channel|one",
      "prove it for a backend with a queue for each of these, or with a single one (default direction)"},
@@ -37,18 +46,43 @@ static const option table[] = {
      "how messages are grouped (default auto: as little as the queues allow)"},
     {"no-lookahead", OPTION_FLAG, FIELD(no_lookahead), 0, 0, NULL, "without batches: post receives as late as is safe"},
     {"align-sync", OPTION_FLAG, FIELD(align_sync), 0, 0, NULL, "begin gradient reductions on all stages together"},
+    {"slots-f", OPTION_INT, FIELD(forward_slots), 1, 1000, "N", "slots of time a forward takes (default 1)"},
+    {"slots-b", OPTION_INT, FIELD(backward_slots), 1, 1000, "N",
+     "... the gradient of the input, which is B where backwards are split (default 1)"},
+    {"slots-w", OPTION_INT, FIELD(weights_slots), 1, 1000, "N",
+     "... the gradients of the weights: W, or the rest of a B that is not split (default 1)"},
     {"csv", OPTION_FLAG, FIELD(csv), 0, 0, NULL, "print every action, messages included, as CSV"},
     {"text", OPTION_FLAG, FIELD(text), 0, 0, NULL, "print every action, messages included, a line a stage"},
     {"verify", OPTION_TEXT, FIELD(verify), 0, 0, "FILE",
      "check this schedule, CSV or text (- = standard input); if it has no messages they are added first"},
 };
 
-static const char usage[] =
-    "usage: weft schedule --policy gpipe|1f1b|interleaved -p STAGES -m MICROBATCHES [-v CHUNKS] [options]\n"
+static const char usage_format[] =
+    "usage: weft schedule --policy %s -p STAGES -m MICROBATCHES [-v CHUNKS] [options]\n"
     "       weft schedule --verify FILE [options]\n\n"
-    "Prints when each stage of a pipeline computes what, if a forward or backward of a chunk takes one slot of time,\n"
-    "and what it has to keep. Every schedule printed has been proved: nothing in it can deadlock, and every tensor\n"
-    "arrives where it belongs. Exit code 1: the schedule is wrong; what is wrong is named.";
+    "Prints when each stage of a pipeline computes what, if messages take no time, and what it has to keep. Every\n"
+    "schedule printed has been proved: nothing in it can deadlock, and every tensor arrives where it belongs. Exit\n"
+    "code 1: the schedule is wrong; what is wrong is named.";
+
+/* Names of the policies with all of @p traits, each but the first behind @p between. */
+static void list_policies(uint32_t traits, const char *between, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int policy = 0; policy < WEFT_POLICIES; policy++)
+        if ((weft_policy_traits((weft_policy)policy) & traits) == traits && used < bytes)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? between : "",
+                                     weft_policy_string((weft_policy)policy));
+}
+
+static void find_choices(void)
+{
+    choices.count = 0;
+    for (int policy = 0; policy < WEFT_POLICIES; policy++)
+        if (weft_policy_traits((weft_policy)policy) & WEFT_POLICY_WRITES)
+            choices.at[choices.count++] = (weft_policy)policy;
+    list_policies(WEFT_POLICY_WRITES, "|", choices.names, sizeof choices.names);
+}
 
 static void drop(void *cookie, weft_log_level level, const char *line)
 {
@@ -134,7 +168,7 @@ static int read_schedule(const values *v, weft_schedule **schedule)
 static int make_schedule(const values *v, weft_schedule **schedule)
 {
     weft_schedule_config config = WEFT_SCHEDULE_CONFIG_INIT;
-    config.policy = (weft_policy)(v->policy + WEFT_POLICY_GPIPE);
+    config.policy = choices.at[v->policy];
     config.stages = (uint32_t)v->stages;
     config.microbatches = (uint32_t)v->microbatches;
     config.chunks = (uint32_t)v->chunks;
@@ -162,8 +196,8 @@ static int print_actions(const weft_schedule *s, weft_schedule_format format)
 static void print_title(const values *v, const weft_schedule *s)
 {
     printf("%s: stages p = %u, microbatches m = %u, chunks a stage v = %u\n",
-           v->verify ? v->verify : weft_policy_string((weft_policy)(v->policy + WEFT_POLICY_GPIPE)),
-           weft_schedule_stages(s), weft_schedule_microbatches(s), weft_schedule_chunks(s));
+           v->verify ? v->verify : weft_policy_string(choices.at[v->policy]), weft_schedule_stages(s),
+           weft_schedule_microbatches(s), weft_schedule_chunks(s));
 }
 
 /* A proof for one kind of queues holds for all that are more independent; perhaps there is one for others as well. */
@@ -182,8 +216,12 @@ static void print_queues(const weft_schedule *s)
 
 static int print_tables(const values *v, const weft_schedule *s, const weft_stage_needs *needs)
 {
+    weft_times_config times = WEFT_TIMES_CONFIG_INIT;
+    times.forward = (uint32_t)v->forward_slots;
+    times.backward = (uint32_t)v->backward_slots;
+    times.weights = (uint32_t)v->weights_slots;
     print_title(v, s);
-    if (table_print_times(s) < 0)
+    if (table_print_times(s, &times) < 0)
         return complain_of(EXIT_FAILED);
     table_print_needs(s, needs);
     print_queues(s);
@@ -223,12 +261,15 @@ static int check(const values *v, int argc, char **argv)
     if (v->verify)
         return EXIT_DONE;
     if (v->policy < 0)
-        return complain(EXIT_USAGE, "--policy (gpipe, 1f1b or interleaved) or --verify FILE is missing");
+        return complain(EXIT_USAGE, "--policy %s or --verify FILE is missing", choices.names);
     if (v->stages == 0 || v->microbatches == 0)
         return complain(EXIT_USAGE, "%s is missing",
                         v->stages ? "-m, the number of microbatches," : "-p, the number of stages,");
-    if (v->group && v->policy + WEFT_POLICY_GPIPE != WEFT_POLICY_INTERLEAVED)
-        return complain(EXIT_USAGE, "-g is for --policy interleaved");
+    if (v->group && !(weft_policy_traits(choices.at[v->policy]) & WEFT_POLICY_GROUPS)) {
+        char names[sizeof choices.names];
+        list_policies(WEFT_POLICY_GROUPS, "|", names, sizeof names);
+        return complain(EXIT_USAGE, "-g is for --policy %s", names);
+    }
     return EXIT_DONE;
 }
 
@@ -236,6 +277,9 @@ int command_schedule(int argc, char **argv)
 {
     values v = {.policy = -1, .chunks = 1};
     int rest;
+    char usage[sizeof usage_format + sizeof choices.names];
+    find_choices();
+    snprintf(usage, sizeof usage, usage_format, choices.names);
     switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest)) {
     case OPTIONS_HELP:
         return EXIT_DONE;

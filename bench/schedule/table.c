@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints schedules: a line a stage, a column a slot of time. */
+/* Prints schedules: a line a stage, a column a slot of time. A computation has its name in its first slot. */
 #include "table.h"
 
 #include <inttypes.h>
@@ -27,7 +27,14 @@ static void print_cell(const weft_action *a, uint32_t chunks, int width)
     printf(" %*s", width, text);
 }
 
-static void print_stage(const weft_schedule *s, uint32_t stage, const uint32_t *begin, uint32_t slots, int width)
+static void print_marks(uint32_t count, int width, const char *mark)
+{
+    for (; count > 0; count--)
+        printf(" %*s", width, mark);
+}
+
+static void print_stage(const weft_schedule *s, uint32_t stage, const weft_action_time *times, uint32_t slots,
+                        int width)
 {
     size_t count;
     const weft_action *at = weft_schedule_actions(s, stage, &count);
@@ -36,17 +43,29 @@ static void print_stage(const weft_schedule *s, uint32_t stage, const uint32_t *
     for (size_t i = 0; i < count; i++) {
         if (!computes(&at[i]))
             continue;
-        for (; slot < begin[i]; slot++)
-            printf(" %*s", width, ".");
+        print_marks(times[i].begin - slot, width, ".");
         print_cell(&at[i], weft_schedule_chunks(s), width);
-        slot++;
+        print_marks(times[i].end - times[i].begin - 1, width, "-");
+        slot = times[i].end;
     }
-    for (; slot < slots; slot++)
-        printf(" %*s", width, ".");
+    print_marks(slots - slot, width, ".");
     putchar('\n');
 }
 
-/* Idle time as counted, and as the closed form for even slots has it where that is something else. */
+static bool is_split(const weft_schedule *s)
+{
+    for (uint32_t stage = 0; stage < weft_schedule_stages(s); stage++) {
+        size_t count;
+        const weft_action *at = weft_schedule_actions(s, stage, &count);
+        for (size_t i = 0; i < count; i++)
+            if (at[i].kind == WEFT_ACTION_W)
+                return true;
+    }
+    return false;
+}
+
+/* Idle time as counted, and the closed form: no schedule idles less unless it splits backwards, since the last stage
+ * has to wait for its first tensor and the first for its last one. */
 static void print_bubble(const weft_schedule *s, uint64_t busy, uint32_t slots)
 {
     uint64_t stages = weft_schedule_stages(s);
@@ -54,40 +73,54 @@ static void print_bubble(const weft_schedule *s, uint64_t busy, uint32_t slots)
     uint64_t all = stages * slots, idle = all - busy;
     printf("%" PRIu32 " slots, bubble %.2f %% (%" PRIu64 " of %" PRIu64 " slots idle)", slots,
            all ? 100.0 * (double)idle / (double)all : 0.0, idle, all);
-    bool same = idle * (steps + stages - 1) == (stages - 1) * all;
-    printf(same ? " = (p-1)/(v*m+p-1) = %" PRIu64 "/%" PRIu64 "\n"
-                : "; the least for these sizes is (p-1)/(v*m+p-1) = %" PRIu64 "/%" PRIu64 "\n",
-           stages - 1, steps + stages - 1);
+    if (!is_split(s)) {
+        bool same = idle * (steps + stages - 1) == (stages - 1) * all;
+        printf("%s(p-1)/(v*m+p-1) = %" PRIu64 "/%" PRIu64, same ? " = " : "; the least for these sizes is ", stages - 1,
+               steps + stages - 1);
+    }
+    putchar('\n');
 }
 
-weft_result table_print_times(const weft_schedule *s)
+/* The widest of what stands in a column. */
+static int column_width(const weft_schedule *s, uint32_t slots)
 {
-    uint32_t stages = weft_schedule_stages(s), slots = 0;
-    size_t total = 0, count;
-    for (uint32_t stage = 0; stage < stages; stage++, total += count)
+    int width = 1 + digits(weft_schedule_microbatches(s) - 1);
+    if (weft_schedule_chunks(s) > 1)
+        width += 1 + digits(weft_schedule_chunks(s) - 1);
+    return digits(slots) > width ? digits(slots) : width;
+}
+
+static void print_times(const weft_schedule *s, const weft_action_time *times, uint32_t slots)
+{
+    uint32_t stages = weft_schedule_stages(s);
+    int width = column_width(s, slots);
+    printf("slot %*s", digits(stages - 1) + 1, "");
+    for (uint32_t slot = 0; slot < slots; slot++)
+        printf(" %*" PRIu32, width, slot);
+    putchar('\n');
+    uint64_t busy = 0;
+    for (uint32_t stage = 0; stage < stages; stage++) {
+        size_t count;
         weft_schedule_actions(s, stage, &count);
-    uint32_t *begin = calloc(total + 1, sizeof *begin);
-    weft_result result = begin ? weft_schedule_times(s, begin, total, &slots) : WEFT_E_NO_MEMORY;
-    if (result == WEFT_OK) {
-        int width = 1 + digits(weft_schedule_microbatches(s) - 1);
-        if (weft_schedule_chunks(s) > 1)
-            width += 1 + digits(weft_schedule_chunks(s) - 1);
-        width = digits(slots) > width ? digits(slots) : width;
-        printf("slot %*s", digits(stages - 1) + 1, "");
-        for (uint32_t slot = 0; slot < slots; slot++)
-            printf(" %*" PRIu32, width, slot);
-        putchar('\n');
-        uint64_t busy = 0;
-        const uint32_t *at = begin;
-        for (uint32_t stage = 0; stage < stages; stage++, at += count) {
-            const weft_action *list = weft_schedule_actions(s, stage, &count);
-            print_stage(s, stage, at, slots, width);
-            for (size_t i = 0; i < count; i++)
-                busy += computes(&list[i]);
-        }
-        print_bubble(s, busy, slots);
+        print_stage(s, stage, times, slots, width);
+        for (size_t i = 0; i < count; i++)
+            busy += times[i].end - times[i].begin;
+        times += count;
     }
-    free(begin);
+    print_bubble(s, busy, slots);
+}
+
+weft_result table_print_times(const weft_schedule *s, const weft_times_config *config)
+{
+    uint32_t slots = 0;
+    size_t total = 0, count;
+    for (uint32_t stage = 0; stage < weft_schedule_stages(s); stage++, total += count)
+        weft_schedule_actions(s, stage, &count);
+    weft_action_time *times = calloc(total + 1, sizeof *times);
+    weft_result result = times ? weft_schedule_times(s, config, times, total, &slots) : WEFT_E_NO_MEMORY;
+    if (result == WEFT_OK)
+        print_times(s, times, slots);
+    free(times);
     return result;
 }
 

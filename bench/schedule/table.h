@@ -4,8 +4,9 @@
 #define WEFT_BENCH_SCHEDULE_TABLE_H
 #include <weft/schedule.h>
 
-/* What each stage computes in which slot of time, and how much of the time stages idle. */
-weft_result table_print_times(const weft_schedule *schedule);
+/* What each stage computes in which slots of time, and how much of the time stages idle. @p config: how long what
+ * takes. */
+weft_result table_print_times(const weft_schedule *schedule, const weft_times_config *config);
 /* What each stage has to keep and how many messages it has. @p needs: one a stage. */
 void table_print_needs(const weft_schedule *schedule, const weft_stage_needs *needs);
 

@@ -1,58 +1,139 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A board is written by its owner only, one card at a time; the others look for names. */
+/* A board is written by its owner only, one card at a time; the others look for keys. */
 #include "shared/board.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+_Static_assert(sizeof(weft__card_terms) % 8 == 0, "copied word by word");
 
-static uint64_t key_of(const char *name, uint32_t incarnation)
+void weft__card_add_member(weft__card_terms *terms, int rank)
 {
-    uint64_t key = weft__hash(weft__hash(WEFT__HASH_START, name, strlen(name)), &incarnation, sizeof incarnation);
-    return key ? key : 1;
+    if (rank < WEFT__CARD_MEMBERS)
+        terms->members[rank / 8] |= (uint8_t)(1 << rank % 8);
 }
 
-weft__card *weft__board_take(weft__card *board, const char *name, uint32_t incarnation)
+static uint64_t name_of(weft__card_key key)
 {
+    return key.name ? key.name : 1;
+}
+
+/* ---- the owner ---- */
+
+/* A free card, or the one that was spent first. */
+static weft__card *to_be_had(weft__card *board)
+{
+    weft__card *first = NULL;
     for (int i = 0; i < WEFT__CARDS; i++) {
         weft__card *card = &board[i];
-        if (card->taken)
-            continue;
-        snprintf(card->name, sizeof card->name, "%s", name);
-        card->incarnation = incarnation;
-        card->refused = WEFT_OK;
-        card->taken = key_of(name, incarnation);
-        atomic_store(&card->left, 0);
-        return card;
+        if (card->use == WEFT__CARD_FREE)
+            return card;
+        if (card->use == WEFT__CARD_SPENT && (!first || card->spent < first->spent))
+            first = card;
     }
-    return NULL;
+    return first;
 }
 
-void weft__board_post(weft__card *card)
+weft__card *weft__board_take(weft__card *board)
 {
-    atomic_store(&card->key, card->taken);
+    weft__card *card = to_be_had(board);
+    if (!card)
+        return NULL;
+    atomic_store(&card->name, 0);
+    atomic_store(&card->left, WEFT__CARD_STAYS);
+    card->use = WEFT__CARD_TAKEN;
+    return card;
 }
 
-const weft__card *weft__board_find(const weft__card *board, const char *name, uint32_t incarnation)
+static void write_terms(weft__card *card, const weft__card_terms *terms)
 {
-    uint64_t key = key_of(name, incarnation);
-    for (int i = 0; i < WEFT__CARDS; i++)
-        if (atomic_load(&board[i].key) == key)
-            return &board[i];
-    return NULL;
+    for (size_t i = 0; i < WEFT__CARD_WORDS; i++) {
+        uint64_t word;
+        memcpy(&word, (const char *)terms + i * sizeof word, sizeof word);
+        atomic_store_explicit(&card->terms[i], word, memory_order_release); /* not before the key was cleared */
+    }
+}
+
+void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation, const weft__card_terms *terms)
+{
+    write_terms(card, terms);
+    atomic_store(&card->incarnation, incarnation);
+    atomic_store(&card->ranks, key.ranks);
+    atomic_store(&card->name, name_of(key));
 }
 
 void weft__board_leave(weft__card *card)
 {
-    if (card)
-        atomic_store(&card->left, 1);
+    atomic_store(&card->left, WEFT__CARD_LEFT);
 }
 
-void weft__board_remove(weft__card *card)
+void weft__board_give_up(weft__card *card, const weft__card_terms *terms)
 {
-    if (!card)
-        return;
-    atomic_store(&card->key, 0);
-    card->taken = 0;
+    write_terms(card, terms);
+    atomic_store(&card->left, WEFT__CARD_GAVE_UP);
+}
+
+void weft__board_remove(weft__card *card, uint64_t spent)
+{
+    bool met = atomic_load(&card->left) == WEFT__CARD_LEFT;
+    if (met)
+        atomic_store(&card->name, 0);
+    card->spent = spent;
+    card->use = met ? WEFT__CARD_FREE : WEFT__CARD_SPENT;
+}
+
+/* ---- the others ---- */
+
+static bool has_key(const weft__card *card, weft__card_key key)
+{
+    return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
+}
+
+const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation)
+{
+    const weft__card *latest = NULL;
+    for (int i = 0; i < WEFT__CARDS; i++) {
+        const weft__card *card = &board[i];
+        if (!has_key(card, key))
+            continue;
+        if (atomic_load(&card->incarnation) == incarnation)
+            return card;
+        if (!latest || atomic_load(&card->incarnation) > atomic_load(&latest->incarnation))
+            latest = card;
+    }
+    return latest;
+}
+
+bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms)
+{
+    for (size_t i = 0; i < WEFT__CARD_WORDS; i++) {
+        uint64_t word = atomic_load_explicit(&card->terms[i], memory_order_acquire);
+        memcpy((char *)terms + i * sizeof word, &word, sizeof word);
+    }
+    return has_key(card, key);
+}
+
+const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key key, int rank, uint64_t since_ns,
+                                         weft__card_key *rival_out, weft__card_terms *terms)
+{
+    for (int i = 0; i < WEFT__CARDS; i++) {
+        const weft__card *card = &board[i];
+        weft__card_key other = {key.name, atomic_load(&card->ranks)};
+        if (other.ranks == key.ranks || !has_key(card, other))
+            continue;
+        uint32_t left = atomic_load(&card->left);
+        if (left == WEFT__CARD_LEFT || !weft__board_read(card, other, terms))
+            continue;
+        if (left == WEFT__CARD_GAVE_UP && terms->given_up_ns < since_ns)
+            continue;
+        *rival_out = other;
+        if (rank < WEFT__CARD_MEMBERS && terms->members[rank / 8] >> rank % 8 & 1)
+            return card;
+    }
+    return NULL;
+}
+
+bool weft__board_has_left(const weft__card *board, weft__card_key key, uint32_t incarnation)
+{
+    const weft__card *card = weft__board_find(board, key, incarnation);
+    return !card || atomic_load(&card->incarnation) != incarnation || atomic_load(&card->left);
 }

@@ -8,41 +8,67 @@
 #include <weft/backend.h>
 #include <weft/comm.h>
 
-#define WEFT__CARDS      256
-#define WEFT__CARD_RANKS 96 /* bytes of text about the members */
+#define WEFT__CARDS        256
+#define WEFT__CARD_RANKS   96   /* bytes of text about the members */
+#define WEFT__CARD_MEMBERS 1024 /* ranks of which a card can tell whether they are members */
 
-/* What must be equal on all members of a comm. */
+/* What comm a card is for: hashes of its name and of its list of ranks. */
+typedef struct weft__card_key {
+    uint64_t name, ranks;
+} weft__card_key;
+
+/* What must be equal on all members of a comm, and what the backend of each tells the others. */
 typedef struct weft__card_terms {
-    uint32_t weft_version;
-    int32_t count; /* of members */
-    uint64_t ranks_hash;
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
+    uint8_t members[WEFT__CARD_MEMBERS / 8];
     char backend[16];
-    uint32_t works, p2p_channels, timeout_ms, flags;
+    uint32_t weft_version, works, p2p_channels, timeout_ms, flags;
+    unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
+    uint64_t given_up_ns; /* when the owner gave up making the comm, as of CLOCK_MONOTONIC, and with what */
+    int32_t verdict;
+    char verdict_text[180];
 } weft__card_terms;
 
+enum { WEFT__CARD_STAYS = 0, WEFT__CARD_LEFT = 1, WEFT__CARD_GAVE_UP = 2 /* before the comm was made */ };
+
+#define WEFT__CARD_WORDS (sizeof(weft__card_terms) / 8)
+
 typedef struct weft__card {
-    _Atomic uint64_t key; /* of name and incarnation; 0 = not posted. Others read on only if it is the one they want. */
-    _Atomic uint32_t left; /* the owner has destroyed the comm: it looks at nothing of the others any more */
-    uint64_t taken;        /* the owner's: the key it will be posted under; 0 = free */
-    uint32_t incarnation;  /* how often this rank has used the name, from 1 */
-    char name[WEFT_COMM_NAME_MAX + 1];
-    int32_t refused; /* WEFT_OK, or why the owner cannot make the comm */
-    weft__card_terms terms;
-    union {
-        unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
-        char refusal[WEFT_BACKEND_CARD_BYTES]; /* the message, cut */
-    };
+    _Atomic uint64_t name, ranks; /* the key; name 0: not posted */
+    _Atomic uint32_t incarnation; /* which comm of that key it is: how often its owner has come to make one, from 1 */
+    _Atomic uint32_t left;        /* how the owner has left the comm: it looks at nothing of the others any more */
+    enum { WEFT__CARD_FREE, WEFT__CARD_TAKEN, WEFT__CARD_SPENT } use; /* the owner's; spent: posted, and to be had */
+    uint64_t spent;                                                   /* the owner's: since when */
+    _Atomic uint64_t terms[WEFT__CARD_WORDS];
 } weft__card;
 
-/* A free card, filled with name and incarnation, not posted; NULL if all are in use. */
-weft__card *weft__board_take(weft__card *board, const char *name, uint32_t incarnation);
-void weft__board_post(weft__card *card);
-/* The posted card of that name and incarnation, or NULL. */
-const weft__card *weft__board_find(const weft__card *board, const char *name, uint32_t incarnation);
-/* Say that the owner has left; NULL is fine. */
+void weft__card_add_member(weft__card_terms *terms, int rank);
+
+/* The owner's calls. */
+
+/* A card, not posted; NULL if all are in use. */
+weft__card *weft__board_take(weft__card *board);
+void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation, const weft__card_terms *terms);
+/* Say that the owner has left a comm that was made, */
 void weft__board_leave(weft__card *card);
-/* Free the card; NULL is fine. */
-void weft__board_remove(weft__card *card);
+/* or has given up making it; @p terms say why. */
+void weft__board_give_up(weft__card *card, const weft__card_terms *terms);
+/* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until then; the one
+ * with the lowest @p spent is had first. */
+void weft__board_remove(weft__card *card, uint64_t spent);
+
+/* The others'. */
+
+/* The card of that key and incarnation; if there is none the latest of that key, or NULL. */
+const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation);
+/* Copy what a card says. False: it has become another one meanwhile. */
+bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms);
+/* A card of that name for a comm of other ranks, @p rank among them, that its owner has not left, or has given up
+ * making since; or NULL. Its key and terms are copied. */
+const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key key, int rank, uint64_t since_ns,
+                                         weft__card_key *rival_out, weft__card_terms *terms);
+/* Does the owner of this board look at nothing of that comm, and will not? True also if it has not come to make it: once
+ * this rank has left, it will not. */
+bool weft__board_has_left(const weft__card *board, weft__card_key key, uint32_t incarnation);
 
 #endif

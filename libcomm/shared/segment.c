@@ -14,7 +14,8 @@
 
 #include "base/error.h"
 
-#define SEGMENT_MAGIC 0x31304d6753746657ull
+#define SEGMENT_MAGIC  0x31304d6753746657ull
+#define POPULATE_BYTES ((size_t)32 << 20) /* in one call: some milliseconds */
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -126,7 +127,8 @@ weft_result weft__segment_map(weft__segment_fds fds, size_t reserve, weft__segme
         weft__segment_unmap(segment);
         return result;
     }
-    weft__segment_populate(segment);
+    while (weft__segment_populate(segment))
+        ;
     return WEFT_OK;
 }
 
@@ -169,13 +171,14 @@ weft_result weft__segment_grow(weft__segment *segment, size_t bytes)
     return WEFT_OK;
 }
 
-void weft__segment_populate(weft__segment *segment)
+bool weft__segment_populate(weft__segment *segment)
 {
-    size_t bytes = atomic_load(&segment->header->bytes);
-    if (bytes <= segment->populated_bytes)
-        return;
-    populate(segment->base + segment->populated_bytes, bytes - segment->populated_bytes);
-    segment->populated_bytes = bytes;
+    size_t bytes = atomic_load(&segment->header->bytes) - segment->populated_bytes;
+    size_t piece = bytes < POPULATE_BYTES ? bytes : POPULATE_BYTES;
+    if (piece)
+        populate(segment->base + segment->populated_bytes, piece);
+    segment->populated_bytes += piece;
+    return piece < bytes;
 }
 
 void weft__segment_ring(const weft__segment *segment, uint32_t who)
@@ -185,4 +188,13 @@ void weft__segment_ring(const weft__segment *segment, uint32_t who)
     do {
         written = write(segment->fds.bells[who - 1], &one, sizeof one);
     } while (written < 0 && errno == EINTR);
+}
+
+void weft__segment_hear(const weft__segment *segment, uint32_t who)
+{
+    uint64_t count;
+    ssize_t got;
+    do {
+        got = read(segment->fds.bells[who - 1], &count, sizeof count);
+    } while (got < 0 && errno == EINTR);
 }

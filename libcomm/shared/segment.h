@@ -24,7 +24,10 @@ typedef struct weft__segment_header {
     int32_t rank;
     _Alignas(WEFT__LINE) _Atomic uint32_t asleep;
     _Alignas(WEFT__LINE) _Atomic uint32_t state;
-    _Atomic uint64_t bytes; /* of the file, this header included */
+    _Atomic uint64_t bytes;  /* of the file, this header included */
+    _Atomic int32_t aborted; /* the rank has aborted its world, with this result; */
+    uint64_t aborted_ns;     /* when, as of CLOCK_MONOTONIC, and why: written before */
+    char aborted_text[256];
     _Alignas(WEFT__LINE) weft__card cards[WEFT__CARDS];
 } weft__segment_header;
 
@@ -48,11 +51,13 @@ weft_result weft__segment_map(weft__segment_fds fds, size_t reserve, weft__segme
 void weft__segment_unmap(weft__segment *segment);
 /* The owner's: make the file at least @p bytes long, its pages present here. E_NO_MEMORY says what is missing. */
 weft_result weft__segment_grow(weft__segment *segment, size_t bytes);
-/* Make the pages that the owner has added present in this mapping too. */
-void weft__segment_populate(weft__segment *segment);
+/* Make a bounded piece of what the owner has added present in this mapping too. Is there more? */
+bool weft__segment_populate(weft__segment *segment);
 
 /* Write the bell @p who (WEFT__ENGINE_SLEEPS, WEFT__CALLER_SLEEPS). */
 void weft__segment_ring(const weft__segment *segment, uint32_t who);
+/* The owner's: take up what was rung. */
+void weft__segment_hear(const weft__segment *segment, uint32_t who);
 /* Wake the rank if it sleeps. The caller has published, sequentially consistent, what there is to see. */
 static inline void weft__segment_wake(const weft__segment *segment)
 {

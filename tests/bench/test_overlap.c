@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hidden and exposed time of made-up traces, against a count of every tick. */
 #include "harness/test.h"
 #include "prof/overlap.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The cores that `weft run` finds, in made-up folders of the system and on this machine. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -40,10 +40,10 @@ TEST(a_policy_is_shown_as_a_table)
 {
     CHECK_INT(run("", "--policy 1f1b -p 2 -m 3"), 0);
     CHECK_STR(complained, "");
-    CHECK_HAS(said, "slot     0  1  2  3  4  5  6  7\n"
-                    "stage 0 F0 F1  . B0 F2 B1  . B2\n"
-                    "stage 1  . F0 B0 F1 B1 F2 B2  .\n"
-                    "8 slots, bubble 25.00 % (4 of 16 slots idle) = (p-1)/(v*m+p-1) = 1/4\n");
+    CHECK_HAS(said, "slot     0  1  2  3  4  5  6  7  8  9 10 11\n"
+                    "stage 0 F0 F1  .  . B0  - F2 B1  -  . B2  -\n"
+                    "stage 1  . F0 B0  - F1 B1  - F2 B2  -  .  .\n"
+                    "12 slots, bubble 25.00 % (6 of 24 slots idle) = (p-1)/(v*m+p-1) = 1/4\n");
     CHECK_HAS(said, "\nstage 0             2 |      0      2      2      0 |        6             1\n"
                     "stage 1             1 |      2      0      0      2 |        6             1\n");
 }
@@ -51,22 +51,40 @@ TEST(a_policy_is_shown_as_a_table)
 TEST(chunks_are_shown_where_there_are_several)
 {
     CHECK_INT(run("", "--policy interleaved -p 2 -m 2 -v 2"), 0);
-    CHECK_HAS(said, "\nstage 0 F0.0 F1.0 F0.1 F1.1    . B0.1    . B1.1 B0.0 B1.0\n"
-                    "stage 1    . F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 B0.0 B1.0    .\n"
-                    "10 slots, bubble 20.00 % (4 of 20 slots idle) = (p-1)/(v*m+p-1) = 1/5\n");
+    CHECK_HAS(said, "\nstage 0 F0.0 F1.0 F0.1 F1.1    .    . B0.1    -    . B1.1    - B0.0    - B1.0    -\n"
+                    "stage 1    . F0.0 F1.0 F0.1 B0.1    - F1.1 B1.1    - B0.0    - B1.0    -    .    .\n"
+                    "15 slots, bubble 20.00 % (6 of 30 slots idle) = (p-1)/(v*m+p-1) = 1/5\n");
 }
 
 TEST(a_bubble_larger_than_the_closed_form_is_said)
 {
     CHECK_INT(run("", "--policy interleaved -p 4 -m 2 -v 2"), 0);
-    CHECK_HAS(said, "bubble 55.56 % (40 of 72 slots idle); the least for these sizes is (p-1)/(v*m+p-1) = 3/7\n");
+    CHECK_HAS(said, "bubble 55.56 % (60 of 108 slots idle); the least for these sizes is (p-1)/(v*m+p-1) = 3/7\n");
+}
+
+/* With W a stage may idle less than the closed form has it. */
+TEST(of_a_split_schedule_only_what_was_counted_is_said)
+{
+    CHECK_INT(run("stage 0: F0.0 F1.0 B0.0 W0.0 B1.0 W1.0\nstage 1: F0.0 B0.0 F1.0 B1.0 W0.0 W1.0\n", "--verify FILE"),
+              0);
+    CHECK_HAS(said, "stage 0 F0 F1  . B0 W0 B1 W1\n"
+                    "stage 1  . F0 B0 F1 B1 W0 W1\n"
+                    "7 slots, bubble 14.29 % (2 of 14 slots idle)\n");
+}
+
+TEST(computations_take_the_slots_they_are_given)
+{
+    CHECK_INT(run("", "--policy 1f1b -p 2 -m 1 --slots-f 2 --slots-b 3 --slots-w 1"), 0);
+    CHECK_HAS(said, "stage 0 F0  -  .  .  .  .  .  . B0  -  -  -\n"
+                    "stage 1  .  . F0  - B0  -  -  -  .  .  .  .\n"
+                    "12 slots, bubble 50.00 % (12 of 24 slots idle) = (p-1)/(v*m+p-1) = 1/2\n");
 }
 
 TEST(what_csv_prints_can_be_verified)
 {
     static char csv[sizeof said];
     CHECK_INT(run("", "--policy gpipe -p 3 -m 4 --queues one --csv"), 0);
-    CHECK_HAS(said, "stage,action,microbatch,chunk,peer,batch,slot\n0,F,0,0,,,\n0,SEND_F,0,0,1,0,0\n");
+    CHECK_HAS(said, "stage,action,microbatch,chunk,peer,batch,buffer\n0,F,0,0,,,\n0,SEND_F,0,0,1,0,0\n");
     snprintf(csv, sizeof csv, "%s", said);
     CHECK_INT(run(csv, "--verify FILE --queues one"), 0);
     CHECK_STR(complained, "");
@@ -103,7 +121,7 @@ TEST(wrong_input_gets_one_clear_line_and_its_code)
         const char *input, *arguments, *says;
         int code;
     } wrong[] = {
-        {"", "", "--policy (gpipe, 1f1b or interleaved) or --verify FILE is missing", 2},
+        {"", "", "--policy gpipe|1f1b|interleaved or --verify FILE is missing", 2},
         {"", "--policy zigzag", "--policy is 'zigzag', not one of gpipe|1f1b|interleaved", 2},
         {"", "--policy 1f1b -m 4", "-p, the number of stages, is missing", 2},
         {"", "--policy 1f1b -p 4", "-m, the number of microbatches, is missing", 2},

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sharded steps against a serial AdamW, and what may not change a bit of the weights. */
 #include <stdlib.h>
 
 #include "base/hash.h"

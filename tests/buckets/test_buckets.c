@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Making a set: where params and buckets lie, whose memory it is, and what is refused. */
 #include <stdlib.h>
 
 #include "base/memory.h"

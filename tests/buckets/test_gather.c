@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* New values reach every rank, and are not read before they are acquired. */
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Offsets, bucket edges and shards, worked out by hand and as properties of random lists. */
 #include <weft/layout.h>
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The gradient norm: every element once, and the same float whatever the layout. */
 #include "sets.h"
 
 TEST(a_norm_is_rounded_once)

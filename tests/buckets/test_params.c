@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of params: what they keep, refuse and hash. */
 #include <weft/params.h>
 
 #include "base/memory.h"

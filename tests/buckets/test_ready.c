@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Marks: when a gradient is final, a bucket full and a reduction started, and what is refused. */
 #include "base/memory.h"
 #include "sets.h"
 
@@ -180,6 +181,68 @@ static void unmarked_microbatches(rank_state *r)
 TEST(marks_may_be_left_out_before_the_last_microbatch)
 {
     on_ranks(2, SIZES(2), unmarked_microbatches);
+}
+
+/* p1 is marked as its microbatch goes on, p0 when others have begun. */
+static void late_marks(rank_state *r)
+{
+    weft_buckets_config config = packed(1);
+    config.flags = WEFT_BUCKETS_LATE_MARKS;
+    make_set(r, &config); /* p1 is launched before p0 */
+    for (int window = 1; window <= 2; window++) {
+        size_t before = started(r->set);
+        CHECK_OK(weft_buckets_begin(r->set, 0));
+        give(r->set, r->params, 1, 1);
+        CHECK_REFUSED(try_mark(r->set, 1), WEFT_E_TWICE, "param 'p1'");
+        CHECK_OK(weft_buckets_begin(r->set, 0));
+        give(r->set, r->params, 1, 2);
+        give(r->set, r->params, 0, 10);
+        CHECK_OK(weft_buckets_begin(r->set, 1));
+        give(r->set, r->params, 0, 20);
+        CHECK_INT(started(r->set) - before, 0);
+        give(r->set, r->params, 1, 4);
+        CHECK_INT(started(r->set) - before, 1);
+        CHECK_REFUSED(weft_buckets_reduce(&r->set, 1, 0), WEFT_E_STATE, "param 'p0'", "2 of 3 marks", "in the window");
+        give(r->set, r->params, 0, 40);
+        CHECK_INT(started(r->set) - before, 2);
+        CHECK_REFUSED(try_mark(r->set, 0), WEFT_E_TWICE, "param 'p0'");
+        reduce(r);
+        size_t count;
+        const weft_owned *owned = weft_buckets_owned(r->set, &count);
+        for (size_t i = 0; i < count; i++)
+            CHECK(*(float *)owned[i].grad == (owned[i].param == 0 ? 140.0f : 14.0f));
+        gather_all(r);
+    }
+}
+
+TEST(late_marks_are_counted_over_the_window)
+{
+    on_ranks(2, SIZES(2, 2), late_marks);
+}
+
+static void late_contributions(rank_state *r)
+{
+    weft_param wte = WEFT_PARAM_INIT;
+    wte.name = "wte", wte.dims = 1, wte.shape[0] = 4, wte.contributions = 2;
+    CHECK_OK(weft_params_add(r->params, &wte, NULL));
+    weft_buckets_config config = packed(0);
+    config.flags = WEFT_BUCKETS_LATE_MARKS;
+    make_set(r, &config);
+    CHECK_OK(weft_buckets_begin(r->set, 0));
+    give(r->set, r->params, 0, 1);
+    CHECK_OK(weft_buckets_begin(r->set, 1)); /* the other one comes later */
+    for (int i = 1; i <= 3; i++) {
+        CHECK_INT(started(r->set), 0);
+        give(r->set, r->params, 0, 1);
+    }
+    CHECK_INT(started(r->set), 1);
+    reduce(r);
+    check_owned(r->set, 8);
+}
+
+TEST(late_marks_may_leave_a_param_with_some_of_its_contributions)
+{
+    on_ranks(2, NULL, late_contributions);
 }
 
 static void misplaced(rank_state *r)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reduced gradients against sums worked out by hand: over shards, replicas, experts and tied params. */
 #include "sets.h"
 
 static float owned_value(const weft_owned *owned, size_t k)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The helpers of the tests themselves: digests, JSON, splitting text. */
 #include <stdlib.h>
 
 #include "harness/golden.h"

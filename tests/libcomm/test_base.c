@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What all code uses: failures, names, environment, memory, clock. */
 #include <stdlib.h>
 
 #include <weft/collective.h>

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,6 +123,66 @@ TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
     ranks_as_processes(2, NULL, sleep_often, alone);
     ranks_as_threads(2, NULL, sleep_often, together);
     ranks_as_processes(2, NULL, sleep_often, together);
+}
+
+/* A thread that leaves the seat looks round for the last time, and is held up there. Meanwhile a peer publishes, rings, and
+ * the engine wakes, finds the seat taken and sleeps again. Who leaves must notice, or nobody does for a second. */
+static struct {
+    weft_world *world; /* of the rank that is held up */
+    pthread_t caller;
+    unsigned (*progress)(void *state, uint64_t slice_ticks);
+    _Atomic int wants, open; /* the round in which to be held up; and that it is */
+} trap;
+
+static unsigned held_up(void *state, uint64_t slice_ticks)
+{
+    unsigned answer = trap.progress(state, slice_ticks);
+    int round = atomic_load(&trap.wants);
+    bool last_look = atomic_load(&trap.world->own->header->asleep) == WEFT__ENGINE_SLEEPS;
+    if (round > atomic_load(&trap.open) && last_look && pthread_equal(pthread_self(), trap.caller)) {
+        atomic_store(&trap.open, round);
+        compute_ms(5);
+    }
+    return answer;
+}
+
+static void publish_into_the_gap(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "gap", NULL);
+    enum { COUNT = 300000, ROUNDS = 10 };
+    void *memory;
+    CHECK_OK(weft_memory_alloc(world, COUNT * 4, &memory));
+    if (weft_world_rank(world) == 0) {
+        trap.world = world;
+        trap.caller = pthread_self();
+        for (int i = 0; i < WEFT__BACKENDS; i++)
+            if (world->backends[i].open && strcmp(world->backends[i].table.name, "local") == 0) {
+                trap.progress = world->backends[i].table.progress;
+                world->backends[i].table.progress = held_up;
+            }
+    }
+    for (int round = 1; round <= ROUNDS; round++) {
+        weft_work work;
+        if (weft_world_rank(world) == 0)
+            atomic_store(&trap.wants, round);
+        else
+            while (atomic_load(&trap.open) < round)
+                ;
+        CHECK_OK(weft_all_reduce_start(comm, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        while (!weft__work_ended(weft__work_find(work)))
+            sched_yield(); /* no call of weft */
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    }
+    CHECK_INT(atomic_load(&trap.open), ROUNDS);
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_memory_free(world, memory);
+    weft_comm_destroy(comm);
+}
+
+TEST(no_wake_is_lost_while_the_seat_is_left)
+{
+    ranks_as_threads(2, NULL, publish_into_the_gap, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- hot paths */

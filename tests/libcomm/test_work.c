@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Works: started once, finished once, in any order and from any thread. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -225,4 +226,241 @@ static void threads_on_comms(weft_world *world, void *argument)
 TEST(threads_may_work_on_comms_of_their_own)
 {
     ranks_both_ways(2, threads_on_comms, NULL);
+}
+
+/* ---- works that run after others ---- */
+
+/* A comm that does all at once keeps its order too: the second copy is of what the first one brings, once the peer of the
+ * work that it waits for has come. */
+static void in_order(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *pair = all_ranks(world, "pair", NULL), *own;
+    CHECK_OK(weft_comm_create(world, rank ? "own 1" : "own 0", &rank, 1, NULL, &own));
+    for (int round = 0; round < 20; round++) {
+        float one = 1, two, a = (float)round + 1, b = -1, c = -1;
+        weft_work first, second, third;
+        if (rank == round % 2)
+            pause_ms(2);
+        CHECK_OK(weft_all_reduce_start(pair, &one, &two, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &first));
+        weft_collective copy = WEFT_COLLECTIVE_INIT;
+        copy.kind = WEFT_ALL_REDUCE;
+        copy.count = 1;
+        copy.send = &a;
+        copy.recv = &b;
+        copy.after = first;
+        CHECK_OK(weft_collective_start(own, &copy, WEFT_STREAM_HOST, &second));
+        CHECK_OK(weft_all_reduce_start(own, &b, &c, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &third));
+        CHECK_OK(weft_work_finish(third, WEFT_STREAM_HOST));
+        CHECK(c == a);
+        CHECK_OK(weft_work_finish(second, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(first, WEFT_STREAM_HOST));
+        CHECK_OK(weft_all_reduce_run(own, &a, &c, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+    }
+    weft_comm_destroy(own);
+    weft_comm_destroy(pair);
+}
+
+TEST(what_is_done_at_once_keeps_its_order_too)
+{
+    ranks_both_ways(2, in_order, NULL);
+}
+
+/* One thread starts works after one that another thread finishes at the same time. */
+typedef struct tug {
+    weft_comm *comm;
+    _Atomic uint64_t value;
+    _Atomic int round;
+} tug;
+
+static void *finish_at_once(void *argument)
+{
+    tug *t = argument;
+    for (int round = 1;; round++) {
+        while (atomic_load(&t->round) < round)
+            ;
+        weft_work work = {atomic_load(&t->value)};
+        if (!work.value)
+            return NULL;
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+        atomic_store(&t->round, -round);
+    }
+}
+
+static void pull(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { ROUNDS = 3000, SLOTS = 64 };
+    weft_comm *first = all_ranks(world, "first", NULL), *second = all_ranks(world, "second", NULL);
+    weft_comm *comms[] = {first, second};
+    tug t = {.comm = first};
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, finish_at_once, &t), 0);
+    int held = 0;
+    for (int round = 1; round <= ROUNDS; round++) {
+        weft_work work, after;
+        weft_collective barrier = WEFT_COLLECTIVE_INIT;
+        barrier.kind = WEFT_BARRIER;
+        CHECK_OK(weft_barrier_start(first, WEFT_STREAM_HOST, &work));
+        barrier.after = work;
+        atomic_store(&t.value, work.value);
+        atomic_store(&t.round, round);
+        for (int i = 0; i < round % 40; i++)
+            atomic_load(&t.value);
+        weft_result result = weft_collective_start(second, &barrier, WEFT_STREAM_HOST, &after);
+        CHECK(result == WEFT_OK || result == WEFT_E_TWICE);
+        held += result == WEFT_OK;
+        if (result == WEFT_OK)
+            CHECK_OK(weft_work_finish(after, WEFT_STREAM_HOST));
+        while (atomic_load(&t.round) != -round)
+            ;
+    }
+    atomic_store(&t.value, 0);
+    atomic_store(&t.round, ROUNDS + 1);
+    pthread_join(thread, NULL);
+    test_note("%d of %d were held in time", held, ROUNDS);
+    for (int c = 0; c < 2; c++) { /* every slot is free again, once */
+        weft_work works[SLOTS], one_more;
+        for (int i = 0; i < SLOTS; i++)
+            CHECK_OK(weft_barrier_start(comms[c], WEFT_STREAM_HOST, &works[i]));
+        CHECK_RESULT(weft_barrier_start(comms[c], WEFT_STREAM_HOST, &one_more), WEFT_E_BUSY);
+        for (int i = 0; i < SLOTS; i++)
+            CHECK_OK(weft_work_finish(works[i], WEFT_STREAM_HOST));
+    }
+    weft_comm_destroy(first);
+    weft_comm_destroy(second);
+}
+
+TEST(who_runs_after_a_work_and_who_finishes_it_do_not_hurt_each_other)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_threads(1, NULL, pull, NULL);
+}
+
+/* A work waits behind another one for a work that was finished and whose comm is gone; its slot is used again. */
+static void gone_meanwhile(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *late = all_ranks(world, "late", NULL), *queue = all_ranks(world, "queue", NULL);
+    for (int round = 0; round < 20; round++) {
+        weft_comm *gone = all_ranks(world, "gone", NULL);
+        weft_work first, second, behind, waits;
+        weft_collective barrier = WEFT_COLLECTIVE_INIT;
+        barrier.kind = WEFT_BARRIER;
+        if (rank == 0)
+            CHECK_OK(weft_barrier_start(late, WEFT_STREAM_HOST, &first));
+        CHECK_OK(weft_barrier_start(gone, WEFT_STREAM_HOST, &second));
+        if (rank == 0) {
+            barrier.after = first;
+            CHECK_OK(weft_collective_start(queue, &barrier, WEFT_STREAM_HOST, &behind));
+            barrier.after = second;
+            CHECK_OK(weft_collective_start(queue, &barrier, WEFT_STREAM_HOST, &waits));
+        }
+        CHECK_OK(weft_work_finish(second, WEFT_STREAM_HOST));
+        weft_comm_destroy(gone);
+        gone = all_ranks(world, "again", NULL);
+        weft_work many[64];
+        for (int i = 0; i < 64; i++)
+            CHECK_OK(weft_barrier_start(gone, WEFT_STREAM_HOST, &many[i]));
+        if (rank == 1) {
+            CHECK_OK(weft_barrier_run(late, WEFT_STREAM_HOST));
+            CHECK_OK(weft_barrier_start(queue, WEFT_STREAM_HOST, &behind));
+            CHECK_OK(weft_barrier_start(queue, WEFT_STREAM_HOST, &waits));
+        } else {
+            CHECK_OK(weft_work_finish(first, WEFT_STREAM_HOST));
+        }
+        CHECK_OK(weft_work_finish(waits, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(behind, WEFT_STREAM_HOST));
+        for (int i = 0; i < 64; i++)
+            CHECK_OK(weft_work_finish(many[i], WEFT_STREAM_HOST));
+        weft_comm_destroy(gone);
+    }
+    weft_comm_destroy(late);
+    weft_comm_destroy(queue);
+}
+
+TEST(a_work_may_wait_for_one_whose_comm_is_gone)
+{
+    ranks_both_ways(2, gone_meanwhile, NULL);
+}
+
+/* What was to run after an unfinished work of a comm that is destroyed, or aborted, or its own, ends; the rest goes on. */
+static void let_go(weft_world *world, void *argument)
+{
+    const bool *abort_own = argument;
+    int rank = weft_world_rank(world);
+    weft_comm *slow = all_ranks(world, "slow", NULL), *waits = all_ranks(world, "waits", NULL),
+              *other = all_ranks(world, "other", NULL);
+    weft_work first, second;
+    if (rank == 0) {
+        weft_collective barrier = WEFT_COLLECTIVE_INIT;
+        barrier.kind = WEFT_BARRIER;
+        CHECK_OK(weft_barrier_start(slow, WEFT_STREAM_HOST, &first));
+        barrier.after = first;
+        CHECK_OK(weft_collective_start(waits, &barrier, WEFT_STREAM_HOST, &second));
+        if (*abort_own)
+            CHECK_OK(weft_comm_abort(waits));
+        else
+            weft_comm_destroy(slow);
+        CHECK_RESULT(weft_work_finish(second, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    }
+    CHECK_OK(weft_barrier_run(other, WEFT_STREAM_HOST));
+    if (*abort_own && rank == 0)
+        CHECK_OK(weft_work_finish(first, WEFT_STREAM_HOST));
+    else if (*abort_own)
+        CHECK_OK(weft_barrier_run(slow, WEFT_STREAM_HOST));
+    if (*abort_own || rank == 1)
+        weft_comm_destroy(slow);
+    weft_comm_destroy(waits);
+    weft_comm_destroy(other);
+}
+
+TEST(what_waits_for_a_work_is_let_go_when_either_comm_ends)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    for (int i = 0; i < 2; i++)
+        ranks_both_ways(2, let_go, &(bool){i == 1});
+}
+
+/* A comm that is always busy does not keep another from its deadline. */
+typedef struct busy {
+    weft_comm *comm;
+    _Atomic bool done;
+} busy;
+
+static void *be_busy(void *argument)
+{
+    busy *b = argument;
+    float in, sum;
+    do {
+        in = atomic_load(&b->done) ? 0 : 1;
+        CHECK_OK(weft_all_reduce_run(b->comm, &in, &sum, 1, WEFT_FP32, WEFT_MIN, WEFT_STREAM_HOST));
+    } while (sum > 0);
+    return NULL;
+}
+
+static void late_while_busy(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.timeout_ms = 300;
+    weft_comm *silent = all_ranks(world, "silent", &config);
+    busy b = {.comm = all_ranks(world, "busy", NULL)};
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, be_busy, &b), 0);
+    if (weft_world_rank(world) == 0) {
+        CHECK_RESULT(weft_barrier_run(silent, WEFT_STREAM_HOST), WEFT_E_TIMEOUT);
+        atomic_store(&b.done, true);
+    }
+    pthread_join(thread, NULL);
+    weft_comm_destroy(silent);
+    weft_comm_destroy(b.comm);
+}
+
+TEST(a_deadline_passes_though_other_comms_are_busy)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_both_ways(2, late_while_busy, NULL);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a schedule step by step with labelled values, sharing no code with the verifier. */
 #include "replay.h"
 
 #include <stdarg.h>
@@ -99,11 +100,11 @@ static int *buffer_of(player *p, weft_action_kind kind, const weft_action *a)
     int i = p->where[kind][a->chunk][a->microbatch];
     if (i < 0)
         return NULL;
-    uint32_t slot = p->at[i].slot;
-    if (slot == WEFT_SLOT_NONE)
-        slot = BUFFERS - 1 - (a->chunk * REPLAY_MICROBATCHES + a->microbatch);
-    CHECK(slot < BUFFERS);
-    return &p->buffer[kind][slot];
+    uint32_t number = p->at[i].buffer;
+    if (number == WEFT_BUFFER_NONE)
+        number = BUFFERS - 1 - (a->chunk * REPLAY_MICROBATCHES + a->microbatch);
+    CHECK(number < BUFFERS);
+    return &p->buffer[kind][number];
 }
 
 /* ---- messages ---- */
@@ -192,6 +193,7 @@ static void produce(player *p, weft_action_kind kind, const weft_action *a, int 
         wrong("stage %d action %d: nobody sends label %d", (int)(p - players), (int)(a - p->at), label);
 }
 
+/* Behind its SYNC a chunk has one backward to come at most. */
 static void contribute(player *p, const weft_action *a)
 {
     p->contributions[a->chunk]++;
@@ -203,7 +205,6 @@ static void contribute(player *p, const weft_action *a)
 static void compute(player *p, const weft_action *a)
 {
     int part = part_of((int)(p - players), a->chunk), last = stages * chunks - 1, m = (int)a->microbatch;
-    bool split = p->where[WEFT_ACTION_W][a->chunk][m] >= 0;
     if (part > 0)
         expect(p, WEFT_ACTION_RECV_F, a, ACTIVATION + 100 * (part - 1) + m);
     if (a->kind != WEFT_ACTION_F && part < last)
@@ -214,7 +215,7 @@ static void compute(player *p, const weft_action *a)
         produce(p, WEFT_ACTION_SEND_F, a, ACTIVATION + 100 * part + m);
     if (a->kind == WEFT_ACTION_B && part > 0)
         produce(p, WEFT_ACTION_SEND_B, a, GRADIENT + 100 * part + m);
-    if (a->kind == WEFT_ACTION_W || (a->kind == WEFT_ACTION_B && !split))
+    if (a->kind == WEFT_ACTION_B)
         contribute(p, a);
     if (p->ran[a->kind][a->chunk][m])
         wrong("stage %d action %d is there twice", (int)(p - players), (int)(a - p->at));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes, lowers and reads schedules for tests. */
 #include "schedules.h"
 
 #include <stdlib.h>
@@ -56,6 +57,19 @@ weft_schedule *lower(const weft_schedule *s, weft_queues queues, weft_batching b
     config.flags = flags;
     CHECK_OK(weft_schedule_lower(s, &config, &lowered));
     return lowered;
+}
+
+weft_policy next_policy(weft_policy policy)
+{
+    for (int next = (int)policy + 1; next < WEFT_POLICIES; next++)
+        if (weft_policy_traits((weft_policy)next) & WEFT_POLICY_WRITES)
+            return (weft_policy)next;
+    return WEFT_POLICY_NONE;
+}
+
+uint32_t chunks_of(weft_policy policy, uint32_t chunks)
+{
+    return weft_policy_traits(policy) & WEFT_POLICY_CHUNKS ? chunks : 1;
 }
 
 weft_schedule *split_backwards(const weft_schedule *s)

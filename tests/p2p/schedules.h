@@ -11,6 +11,10 @@ weft_schedule *make(weft_policy policy, uint32_t stages, uint32_t microbatches, 
 weft_schedule *make_forward_only(weft_policy policy, uint32_t stages, uint32_t microbatches, uint32_t chunks,
                                  uint32_t group);
 weft_schedule *lower(const weft_schedule *s, weft_queues queues, weft_batching batching, uint32_t flags);
+/* The next policy that writes something, behind @p policy; NONE behind the last, and before the first. */
+weft_policy next_policy(weft_policy policy);
+/* The most chunks to test a policy with: @p chunks or 1. */
+uint32_t chunks_of(weft_policy policy, uint32_t chunks);
 /* The same with every backward split: each W comes behind the next backward, the last at the end. */
 weft_schedule *split_backwards(const weft_schedule *s);
 /* From text in either format. */

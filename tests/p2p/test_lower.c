@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Where lowering puts messages, SYNC and buffers, against lists drawn by hand. */
 #include <stdlib.h>
 #include <weft/p2p.h>
 
@@ -173,14 +174,14 @@ TEST(aligned_sync_comes_as_many_backwards_later_as_the_stage_is_behind)
     weft_schedule_destroy(s);
 }
 
-TEST(with_split_backwards_sync_and_buffers_wait_for_the_weights)
+TEST(with_split_backwards_sync_comes_before_the_last_b_and_buffers_wait_for_the_weights)
 {
     weft_schedule *s = make(WEFT_POLICY_1F1B, 2, 2, 1, 0), *split = split_backwards(s);
     weft_schedule *out = lower(split, WEFT_QUEUES_ONE, WEFT_BATCHING_EXCHANGE, 0);
     check_stage(out, 1,
-                "RECV_F0.0<0#0 F0.0 B0.0 [SEND_B0.0>0#0 RECV_F1.0<0#1] F1.0 B1.0 SEND_B1.0>0#1 W0.0 SYNC.0 W1.0");
+                "RECV_F0.0<0#0 F0.0 B0.0 [SEND_B0.0>0#0 RECV_F1.0<0#1] F1.0 SYNC.0 B1.0 SEND_B1.0>0#1 W0.0 W1.0");
     check_stage(out, 0,
-                "F0.0 SEND_F0.0>1#0 F1.0 [SEND_F1.0>1#1 RECV_B0.0<1#0] B0.0 RECV_B1.0<1#1 B1.0 W0.0 SYNC.0 W1.0");
+                "F0.0 SEND_F0.0>1#0 F1.0 [SEND_F1.0>1#1 RECV_B0.0<1#0] B0.0 RECV_B1.0<1#1 SYNC.0 B1.0 W0.0 W1.0");
     CHECK_OK(verify(out, WEFT_QUEUES_ONE));
     weft_schedule_destroy(s);
     weft_schedule_destroy(split);

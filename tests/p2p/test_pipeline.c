@@ -71,10 +71,9 @@ static void all_policies(weft_world *world, void *argument)
     weft_comm *comm = all_ranks(world, "values", NULL);
     int done = weft_world_size(world);
     for (uint32_t m = 1; m <= 8; m += test_is_slow() ? 3 : 1) {
-        check_policy(comm, WEFT_POLICY_GPIPE, m, 1, &done);
-        check_policy(comm, WEFT_POLICY_1F1B, m, 1, &done);
-        for (uint32_t v = 2; v <= 3; v++)
-            check_policy(comm, WEFT_POLICY_INTERLEAVED, m, v, &done);
+        for (weft_policy policy = next_policy(WEFT_POLICY_NONE); policy; policy = next_policy(policy))
+            for (uint32_t v = chunks_of(policy, 2); v <= chunks_of(policy, 3); v++)
+                check_policy(comm, policy, m, v, &done);
     }
     weft_comm_destroy(comm);
 }

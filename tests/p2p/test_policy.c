@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What policies write, against lists drawn by hand and golden tables, and what they refuse. */
 #include "policy.h"
 
 #include <stdlib.h>
@@ -46,6 +47,36 @@ TEST(interleaved_over_one_chunk_is_1f1b)
     free(y);
     weft_schedule_destroy(a);
     weft_schedule_destroy(b);
+}
+
+/* Written as a policy with split backwards would. */
+TEST(w_takes_microbatches_and_chunks_in_the_order_of_b)
+{
+    weft_schedule_config config = {.policy = WEFT_POLICY_NONE, .stages = 2, .microbatches = 4, .chunks = 2, .group = 2};
+    weft_schedule *s = make(WEFT_POLICY_NONE, 2, 4, 2, 0);
+    CHECK_OK(weft__policy_reserve(&config, s, WEFT_POLICY_WRITES | WEFT_POLICY_SPLITS));
+    for (uint32_t stage = 0; stage < 2; stage++) {
+        CHECK(s->lists[stage].room >= 3 * 2 * 4);
+        for (int kind = WEFT_ACTION_F; kind <= WEFT_ACTION_W; kind++)
+            for (uint32_t k = 0; k < 8; k++)
+                weft__policy_put(&config, s, stage, (weft_action_kind)kind, k);
+        CHECK_STR(fb(s, stage), "F0.0 F1.0 F0.1 F1.1 F2.0 F3.0 F2.1 F3.1 B0.1 B1.1 B0.0 B1.0 B2.1 B3.1 B2.0 B3.0 "
+                                "W0.1 W1.1 W0.0 W1.0 W2.1 W3.1 W2.0 W3.0");
+    }
+    weft_schedule_destroy(s);
+}
+
+TEST(every_number_below_the_last_is_a_policy)
+{
+    for (int policy = 0; policy < WEFT_POLICIES; policy++) {
+        CHECK_MSG(strcmp(weft_policy_string((weft_policy)policy), "?") != 0, "policy %d has no row", policy);
+        weft_schedule *s = make((weft_policy)policy, 3, 6, 1, 0);
+        bool writes = weft_policy_traits((weft_policy)policy) & WEFT_POLICY_WRITES;
+        CHECK_INT(weft__schedule_total(s) > 0, writes);
+        bool splits = weft_policy_traits((weft_policy)policy) & WEFT_POLICY_SPLITS;
+        CHECK_INT(weft__schedule_total(s), writes * (splits ? 3 : 2) * 3 * 6);
+        weft_schedule_destroy(s);
+    }
 }
 
 TEST(what_a_policy_cannot_do_is_said_in_one_line)

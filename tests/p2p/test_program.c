@@ -67,7 +67,7 @@ static void put_task(const fixture *f, const weft__step *step)
 {
     const weft_pipeline_task *task = &step->task;
     put("%s%u.%u@%u", weft_action_string(task->kind), task->microbatch, task->chunk, task->activation);
-    put("%s%s", task->first ? " first" : "", task->last ? " last" : "");
+    put("%s%s%s", task->first ? " first" : "", task->last ? " last" : "", task->split ? " split" : "");
     put_buffer(f, "x", WEFT_ACTION_RECV_F, task->input);
     put_buffer(f, "y", WEFT_ACTION_SEND_F, task->output);
     put_buffer(f, "dy", WEFT_ACTION_RECV_B, task->output_grad);
@@ -79,7 +79,7 @@ static void put_task(const fixture *f, const weft__step *step)
 
 static void put_batch(const fixture *f, uint32_t number)
 {
-    const weft__batch *batch = &f->program.batches[number];
+    const weft__program_batch *batch = &f->program.batches[number];
     put("[%u:", number);
     for (uint32_t i = batch->first; i < batch->first + batch->count; i++) {
         const weft_p2p *m = &f->program.messages[i];
@@ -144,11 +144,11 @@ TEST(a_batch_is_waited_for_as_a_whole)
                                 "[0: send0>1 of F0.0]\n"
                                 "F1.0@1 y1\n"
                                 "[1: send0>1 of F1.0 recv1<1]\n"
-                                "B0.0@0 dy0 after 1\n"
+                                "B0.0@0 split dy0 after 1\n"
                                 "W0.0@0 dy0 after 1\n"
                                 "[2: recv1<1]\n"
                                 "sync0 1 left\n"
-                                "B1.0@1 dy0 after 2\n"
+                                "B1.0@1 last split dy0 after 2\n"
                                 "W1.0@1 last dy0 after 2");
     CHECK_INT(f.program.under_way, 2);
     fixture g =
@@ -159,14 +159,14 @@ TEST(a_batch_is_waited_for_as_a_whole)
                      1);
     CHECK_STR(program_text(&g), "[0: recv0<0]\n"
                                 "F0.0@0 first x0 after 0\n"
-                                "B0.0@0 x0 dx0\n"
+                                "B0.0@0 split x0 dx0\n"
                                 "[1: send1>0 of B0.0]\n"
                                 "[2: recv0<0]\n"
                                 "W0.0@0 x0\n"
                                 "F1.0@0 x1 after 2\n"
-                                "B1.0@0 x1 dx1\n"
+                                "B1.0@0 split x1 dx1\n"
                                 "[3: send1>0 of B1.0]\n"
-                                "sync0 1 left\n"
+                                "sync0 0 left\n"
                                 "W1.0@0 last x1");
     close_fixture(&f);
     close_fixture(&g);
@@ -203,7 +203,7 @@ static uint64_t tag_at(const weft_schedule *s, uint32_t stage, const weft_action
     weft__buffer buffer = {0};
     weft__channel channel = {.dtype = WEFT_FP32, .count = 3, .buffers = &buffer, .credits = 1};
     weft_action first = *a;
-    first.slot = 0;
+    first.buffer = 0;
     return weft__channel_message(&channel, s, stage, &first).tag;
 }
 

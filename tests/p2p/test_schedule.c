@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules as lists: what may be appended, what is asked of them, and what happens without memory. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -9,9 +10,9 @@ TEST(a_schedule_is_written_by_hand_action_by_action)
 {
     weft_schedule *s = make(WEFT_POLICY_NONE, 2, 3, 1, 0);
     const weft_action list[] = {
-        {.kind = WEFT_ACTION_F, .microbatch = 2, .peer = 9, .batch = 9, .slot = 9},
-        {.kind = WEFT_ACTION_SEND_F, .microbatch = 2, .peer = WEFT_PEER_NONE, .batch = 4, .slot = 1},
-        {.kind = WEFT_ACTION_RECV_B, .microbatch = 2, .peer = 1, .slot = WEFT_SLOT_NONE},
+        {.kind = WEFT_ACTION_F, .microbatch = 2, .peer = 9, .batch = 9, .buffer = 9},
+        {.kind = WEFT_ACTION_SEND_F, .microbatch = 2, .peer = WEFT_PEER_NONE, .batch = 4, .buffer = 1},
+        {.kind = WEFT_ACTION_RECV_B, .microbatch = 2, .peer = 1, .buffer = WEFT_BUFFER_NONE},
         {.kind = WEFT_ACTION_SYNC, .microbatch = 2}};
     for (size_t i = 0; i < 4; i++)
         CHECK_OK(weft_schedule_append(s, 0, &list[i]));
@@ -22,9 +23,9 @@ TEST(a_schedule_is_written_by_hand_action_by_action)
     const weft_action *got = weft_schedule_actions(s, 0, &count);
     CHECK_INT(count, 4);
     CHECK_INT(got[0].microbatch, 2);
-    CHECK(got[0].peer == WEFT_PEER_NONE && got[0].batch == 0 && got[0].slot == WEFT_SLOT_NONE);
-    CHECK(got[1].peer == 1 && got[1].batch == 4 && got[1].slot == 1);
-    CHECK(got[2].peer == 1 && got[2].batch == 0 && got[2].slot == WEFT_SLOT_NONE);
+    CHECK(got[0].peer == WEFT_PEER_NONE && got[0].batch == 0 && got[0].buffer == WEFT_BUFFER_NONE);
+    CHECK(got[1].peer == 1 && got[1].batch == 4 && got[1].buffer == 1);
+    CHECK(got[2].peer == 1 && got[2].batch == 0 && got[2].buffer == WEFT_BUFFER_NONE);
     CHECK_INT(got[3].microbatch, 0);
     CHECK(weft_schedule_actions(s, 1, &count) == NULL && count == 0);
     CHECK(weft_schedule_actions(s, 2, &count) == NULL && count == 0);
@@ -87,7 +88,12 @@ TEST(kinds_and_policies_have_names)
     CHECK_INT(weft_action_channel(WEFT_ACTION_SEND_B), 1);
     CHECK_INT(weft_action_channel(WEFT_ACTION_RECV_B), 1);
     CHECK_STR(weft_policy_string(WEFT_POLICY_1F1B), "1f1b");
-    CHECK_STR(weft_policy_string((weft_policy)4), "?");
+    CHECK_STR(weft_policy_string((weft_policy)WEFT_POLICIES), "?");
+    CHECK_INT(weft_policy_traits((weft_policy)WEFT_POLICIES), 0);
+    CHECK_INT(weft_policy_traits(WEFT_POLICY_NONE), WEFT_POLICY_CHUNKS);
+    CHECK_INT(weft_policy_traits(WEFT_POLICY_1F1B), WEFT_POLICY_WRITES);
+    CHECK_INT(weft_policy_traits(WEFT_POLICY_INTERLEAVED),
+              WEFT_POLICY_WRITES | WEFT_POLICY_CHUNKS | WEFT_POLICY_GROUPS);
 }
 
 /* Everything that allocates, once through. */
@@ -96,14 +102,15 @@ static weft_result all_steps(void)
     static const char text[] = "stage 0: F0.0 B0.0\nstage 1: F0.0 B0.0\n";
     weft_schedule_config config = WEFT_SCHEDULE_CONFIG_INIT;
     weft_schedule *s = NULL, *lowered = NULL, *read = NULL;
-    uint32_t begin[16], slots;
+    weft_action_time times[16];
+    uint32_t slots;
     config.policy = WEFT_POLICY_INTERLEAVED;
     config.stages = config.microbatches = config.chunks = 2;
     weft_lower_config lower_config = WEFT_LOWER_CONFIG_INIT;
     lower_config.queues = WEFT_QUEUES_ONE;
     weft_result result = weft_schedule_create(&config, &s);
     if (result == WEFT_OK)
-        result = weft_schedule_times(s, begin, 16, &slots);
+        result = weft_schedule_times(s, NULL, times, 16, &slots);
     if (result == WEFT_OK)
         result = weft_schedule_lower(s, &lower_config, &lowered);
     if (result == WEFT_OK)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules written and read again, and what is said of text that is none. */
 #include <stdlib.h>
 
 #include "harness/test.h"
@@ -10,7 +11,7 @@ static const char small_text[] = "# 2 stages, 1 chunks a stage, 2 microbatches\n
                                  "stage 1: RECV_F0.0<0#0 F0.0 B0.0 [SEND_B0.0>0#0 RECV_F1.0<0#0] F1.0 SYNC.0 B1.0 "
                                  "SEND_B1.0>0#1\n";
 
-static const char small_csv[] = "stage,action,microbatch,chunk,peer,batch,slot\n"
+static const char small_csv[] = "stage,action,microbatch,chunk,peer,batch,buffer\n"
                                 "0,F,0,0,,,\n"
                                 "0,SEND_F,0,0,1,0,0\n"
                                 "0,F,1,0,,,\n"

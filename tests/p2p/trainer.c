@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a part of the model does, what the callbacks check, and the same without a pipeline. */
 #include "trainer.h"
 
 #include <stdlib.h>
@@ -121,9 +122,9 @@ static int64_t output_grad_at(const trainer *t, const weft_pipeline_task *task, 
 
 static void add_weight_grad(trainer *t, const weft_pipeline_task *task)
 {
-    CHECK_INT(task->last, t->synced[task->chunk]);
-    CHECK_INT(task->last && t->gradients[task->chunk] + 1 != t->microbatches, 0);
     t->gradients[task->chunk]++;
+    if (task->kind == WEFT_ACTION_W)
+        CHECK_INT(task->last, t->synced[task->chunk] && t->gradients[task->chunk] == t->microbatches);
     for (size_t i = 0; i < t->grad_count; i++)
         t->weight_grad[task->chunk] =
             wrapping(output_grad_at(t, task, i), input_at(t, task, i), t->weight_grad[task->chunk]);
@@ -136,6 +137,10 @@ static weft_result backward_input(void *cookie, const weft_pipeline_task *task)
     weft_result result = begin(t, task);
     if (result != WEFT_OK)
         return result;
+    CHECK_INT(task->split, t->split);
+    CHECK_INT(task->last, t->synced[task->chunk]);
+    t->backwards_of[task->chunk]++;
+    CHECK(!task->last || t->backwards_of[task->chunk] == t->microbatches);
     CHECK_INT(t->kept[task->chunk][task->activation], (int)task->microbatch + 1);
     uint32_t part = part_of(t, task->chunk);
     int32_t *input_grad = task->input_grad;
@@ -157,12 +162,6 @@ static weft_result backward(void *cookie, const weft_pipeline_task *task)
     return result;
 }
 
-static weft_result backward_split(void *cookie, const weft_pipeline_task *task)
-{
-    CHECK_INT(task->last, 0); /* its W may be */
-    return backward_input(cookie, task);
-}
-
 static weft_result weight_grad(void *cookie, const weft_pipeline_task *task)
 {
     weft_result result = begin(cookie, task);
@@ -176,7 +175,7 @@ static weft_result sync_chunk(void *cookie, uint32_t chunk, uint32_t left)
     trainer *t = cookie;
     event(t, "sync", chunk, -1);
     CHECK(!t->synced[chunk]);
-    CHECK_INT(t->gradients[chunk] + left, t->microbatches);
+    CHECK_INT(t->backwards_of[chunk] + left, t->microbatches);
     t->synced[chunk] = true;
     t->syncs++;
     return t->fail_sync;
@@ -222,7 +221,7 @@ weft_pipeline_config trainer_config(trainer *t, const weft_schedule *schedule)
     config.grad_dtype = WEFT_INT32;
     config.cookie = t;
     config.forward = t->backwards ? forward : forward_only;
-    config.backward = t->split ? backward_split : backward;
+    config.backward = t->split ? backward_input : backward;
     config.weight_grad = weight_grad;
     config.sync = sync_chunk;
     config.finalize = finalize;
@@ -250,6 +249,7 @@ weft_result trainer_run(trainer *t)
     memset(t->weight_grad, 0, sizeof t->weight_grad);
     memset(t->kept, 0, sizeof t->kept);
     memset(t->forwards, 0, sizeof t->forwards);
+    memset(t->backwards_of, 0, sizeof t->backwards_of);
     memset(t->gradients, 0, sizeof t->gradients);
     memset(t->synced, 0, sizeof t->synced);
     t->syncs = t->finals = t->releases = 0;

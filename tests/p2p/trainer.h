@@ -29,12 +29,12 @@ typedef struct trainer {
     bool backwards, split; /* the schedule has B, W */
 
     /* What has been in this window. */
-    int64_t loss[TRAINER_MICROBATCHES];                           /* on the last part */
-    int64_t input_grad[TRAINER_MICROBATCHES];                     /* on the first part */
-    int64_t weight_grad[TRAINER_CHUNKS];                          /* of all microbatches */
-    int kept[TRAINER_CHUNKS][TRAINER_MICROBATCHES];               /* an activation: microbatch + 1 */
-    uint32_t kept_as[TRAINER_CHUNKS][TRAINER_MICROBATCHES];       /* a microbatch: its activation */
-    uint32_t forwards[TRAINER_CHUNKS], gradients[TRAINER_CHUNKS]; /* how many tasks */
+    int64_t loss[TRAINER_MICROBATCHES];                     /* on the last part */
+    int64_t input_grad[TRAINER_MICROBATCHES];               /* on the first part */
+    int64_t weight_grad[TRAINER_CHUNKS];                    /* of all microbatches */
+    int kept[TRAINER_CHUNKS][TRAINER_MICROBATCHES];         /* an activation: microbatch + 1 */
+    uint32_t kept_as[TRAINER_CHUNKS][TRAINER_MICROBATCHES]; /* a microbatch: its activation */
+    uint32_t forwards[TRAINER_CHUNKS], backwards_of[TRAINER_CHUNKS], gradients[TRAINER_CHUNKS]; /* how many tasks */
     bool synced[TRAINER_CHUNKS];
     uint32_t syncs, finals, releases;
     uint32_t random;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """An installed weft can be used through pkg-config and through CMake.  usage: test_install.py BUILD_FOLDER"""
-import os
 import pathlib
 import shutil
 import sys
 import tempfile
 
+import installed
 import tap
 
 build = pathlib.Path(sys.argv[1])
@@ -37,28 +37,21 @@ int main(void)
 """
 
 
-def installed():
-    """Install once; the prefix is the real one below the scratch folder."""
-    tap.not_sanitized()
-    if not (scratch / "root").exists():
-        tap.run("meson", "install", "-C", build, "--no-rebuild", "--destdir", scratch / "root")
-    return next((scratch / "root").rglob("weft.pc")).parent.parent
+def environment():
+    return installed.environment(installed.install(build, scratch), scratch)
 
 
 def expect_sum(program):
-    got = tap.run(program, env={**os.environ, "LD_LIBRARY_PATH": str(installed())})
+    got = tap.run(program, env=environment())
     assert got == "OK 3 3\n", got
 
 
 def a_program_builds_with_pkg_config():
-    library = installed()
     for name, compiler, flags in ("user.c", "cc", ["-std=c17"]), ("user.cc", "c++", ["-std=c++17"]):
         if not shutil.which(compiler):
             raise tap.Skip(f"there is no {compiler}")
         (scratch / name).write_text(PROGRAM)
-        env = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"),
-               "PKG_CONFIG_SYSROOT_DIR": str(scratch / "root")}
-        found = tap.run("pkg-config", "--cflags", "--libs", "weft", env=env).split()
+        found = tap.run("pkg-config", "--cflags", "--libs", "weft", env=environment()).split()
         tap.run(compiler, *flags, "-Wall", "-Wextra", "-Werror", scratch / name, *found, "-o", scratch / "user")
         expect_sum(scratch / "user")
 
@@ -72,19 +65,15 @@ def a_program_builds_with_cmake():
     (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.13)\nproject(user C)\n"
                                             "find_package(weft 0.1 REQUIRED CONFIG)\nadd_executable(user user.c)\n"
                                             "target_link_libraries(user weft::weft)\n")
-    config = next((scratch / "root").rglob("weftConfig.cmake")).parent if installed() else None
+    config = next(installed.install(build, scratch).rglob("weftConfig.cmake")).parent
     tap.run("cmake", "-S", project, "-B", project / "build", f"-Dweft_DIR={config}")
     tap.run("cmake", "--build", project / "build")
     expect_sum(project / "build" / "user")
 
 
 def the_installed_command_finds_its_library():
-    command = installed().parent
-    while not (command / "bin" / "weft").exists():
-        if command == scratch:
-            raise tap.Skip("this build has no command")
-        command = command.parent
-    assert tap.run(command / "bin" / "weft", "--version").startswith("weft ")
+    folder = installed.command(installed.install(build, scratch), scratch)
+    assert tap.run(folder / "weft", "--version").startswith("weft ")
 
 
 try:

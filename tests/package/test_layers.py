@@ -80,7 +80,7 @@ def every_file_says_its_licence_and_what_it_is_for():
         lines = path.read_text().splitlines()
         assert lines and lines[0] == "/* SPDX-License-Identifier: Apache-2.0 */", f"{path.relative_to(top)}: first line"
         says = len(lines) > 1 and lines[1].startswith(("/* ", "/** @file"))
-        assert says or path.relative_to(top).parts[0] == "tests", f"{path.relative_to(top)}: no first comment"
+        assert says, f"{path.relative_to(top)}: no first comment"
 
 
 tap.main(libcomm_knows_nothing_of_the_folders_above, siblings_do_not_see_each_other,

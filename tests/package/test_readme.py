@@ -1,77 +1,202 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The README is true: its program runs, its commands work, its tables are complete.  usage: test_readme.py TOP BUILD"""
+"""The README is true: its programs and commands work, its lists are complete.  usage: test_readme.py TOP BUILD"""
+import json
+import math
 import os
 import pathlib
 import re
-import shlex
 import shutil
-import subprocess
+import struct
 import sys
 import tempfile
 
+import installed
 import tap
 
 top, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 text = (top / "README.md").read_text()
-weft = build / "bench" / "weft"
+scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-readme-"))
 # Commands that CI runs by themselves, since they take long.
 RUN_ELSEWHERE = ("./bench/demo", "./tests/run")
+LAUNCHERS = ("torchrun", "mpirun")
+LEFT_OUT = re.compile(r": built without (a CBLAS|hwloc)")
+
+# What calls train() on each of two ranks.
+TRAIN_MAIN = """
+static weft_result rank_main(weft_world *world, void *argument)
+{
+    (void)argument;
+    int ranks[2] = {0, 1};
+    weft_comm *comm;
+    TRY(weft_comm_create(world, "all", ranks, 2, NULL, &comm));
+    weft_result result = train(comm);
+    weft_comm_destroy(comm);
+    return result;
+}
+int main(void)
+{
+    return weft_world_run(NULL, rank_main, NULL) != WEFT_OK;
+}
+"""
 
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
-def command_exists():
-    tap.not_sanitized()
-    if not weft.exists():
-        raise tap.Skip("this build has no command")
+def section(title):
+    return text[text.index(f"\n## {title}"):].split("\n## ")[1]
 
 
-def the_first_program_runs_as_processes_and_as_threads():
-    command_exists()
-    with tempfile.TemporaryDirectory(prefix="weft-readme-") as scratch:
-        source, program = pathlib.Path(scratch) / "first.c", pathlib.Path(scratch) / "first"
-        source.write_text(blocks("c")[0])
-        includes = [f"-I{folder}" for folder in top.glob("*/include")]
-        strict = ["-std=c17", "-Wall", "-Wextra", "-pedantic", "-Werror"]
-        tap.run("cc", *strict, *includes, source, f"-L{build}", "-lweft", "-o", program)
-        env = {**os.environ, "LD_LIBRARY_PATH": str(build)}
-        for how in [], ["--threads"]:
-            lines = tap.run(weft, "run", "-n", "4", "--prefix", "none", *how, "--", program, env=env).split("\n")
-            want = [f"rank {rank} of 4: 6" for rank in range(4)]
-            assert sorted(line for line in lines if line) == want, lines
+def shell(command):
+    """Run a command as a user does who has installed weft, in a folder with the README's programs."""
+    library = installed.install(build, scratch)
+    env = installed.environment(library, scratch)
+    env["PATH"] = f"{installed.command(library, scratch)}:{env['PATH']}"
+    # Here Open MPI may be root's, and cores may be few.
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+               PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+    (scratch / "first.c").write_text(blocks("c")[0])
+    (scratch / "train.c").write_text(blocks("c")[1] + TRAIN_MAIN)
+    return tap.run("bash", "-c", command, cwd=scratch, env=env)
+
+
+def gpt(*words):
+    """`weft gpt`, on a model that takes no time."""
+    try:
+        return shell(" ".join(["weft run -n 2 --prefix none -- weft gpt --num-layers 1 --train-iters 1", *words]))
+    except AssertionError as failure:
+        if LEFT_OUT.search(str(failure)):
+            raise tap.Skip("built without a CBLAS") from None
+        raise
+
+
+def can_run(command):
+    words = command.split()
+    if words[0] in RUN_ELSEWHERE:
+        assert os.access(top / words[0], os.X_OK), words[0]
+        return False
+    if not shutil.which(words[0]) and words[0] in LAUNCHERS:
+        return False
+    try:  # some packages of torchrun start nothing at all
+        return words[0] not in LAUNCHERS or shell(command.replace("./first", "true")) is not None
+    except AssertionError:
+        return False
 
 
 def the_commands_work():
-    command_exists()
-    commands = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
-    assert len(commands) > 4
+    commands = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    assert len(commands) > 10
     for command in commands:
-        words = shlex.split(command)
-        if words[0] in RUN_ELSEWHERE:
-            assert os.access(top / words[0], os.X_OK), words[0]
-            continue
         try:
-            tap.run(*[str(weft) if word == "./build/bench/weft" else word for word in words], cwd=top)
+            output = shell(command) if can_run(command) else None
         except AssertionError as failure:
-            if not re.search(r": built without (a CBLAS|hwloc)", str(failure)):
+            if not LEFT_OUT.search(str(failure)):
                 raise
+            output = None
+        if output is None:
             print(f"# left out: {command}")
+        elif command.endswith("./first"):
+            got = sorted(re.findall(r"rank \d of 4: .*", output))
+            assert got == [f"rank {rank} of 4: 6" for rank in range(4)], f"{command}\n{output}"
+
+
+def trained_alone():
+    """AdamW by its formula on the one weight that all are like: what each rank prints."""
+    weight = first = second = 0.0
+    count, samples, lr, clip = 4 << 14, [0, 1, 2, 3], 0.05, 100
+    for step in range(1, 101):
+        losses = [sum((weight - sample) ** 2 / 4 for sample in own) for own in (samples[:2], samples[2:])]
+        gradient = sum(weight - sample for sample in samples) / 4
+        norm = abs(gradient) * math.sqrt(count)
+        gradient *= min(1, clip / (norm + 1e-6))
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient ** 2
+        weight -= lr * first / (1 - 0.9 ** step) / (math.sqrt(second / (1 - 0.999 ** step)) + 1e-8)
+    return [(loss, norm, weight) for loss in losses]
+
+
+def the_training_step_trains():
+    shell("cc -std=c17 -O2 train.c $(pkg-config --cflags --libs weft) -o train")
+    for how in "", "--threads":
+        output = shell(f"weft run -n 2 {how} -- ./train")
+        lines = sorted(re.findall(r"rank (\d): loss (\S+), norm (\S+), weight (\S+)", output))
+        assert [rank for rank, *_ in lines] == ["0", "1"], output
+        for (_, *got), want in zip(lines, trained_alone()):
+            assert all(abs(float(g) - w) < 2e-3 for g, w in zip(got, want)), f"{output}{want}"
 
 
 def every_subcommand_is_listed():
-    command_exists()
-    listed = set(re.findall(r"^\| `weft (\w+)", text, re.M))
-    built = set(re.findall(r"^  (\w+) ", tap.run(weft, "--help"), re.M))
+    listed = set(re.findall(r"^\| `weft (\w+)(?: \w+)?(?: -[^`]*)?` \|", section("The command"), re.M))
+    built = set(re.findall(r"^  (\w+) ", shell("weft --help"), re.M))
     assert listed - {"gpt"} == built - {"gpt"}, f"README {sorted(listed)}, command {sorted(built)}"
+
+
+def keys_listed(what):
+    row = re.search(rf"^\| {re.escape(what)} \| (.*) \|$", section("Measuring"), re.M)
+    assert row, what
+    return re.findall(r"`(\w+)`", row[1])
+
+
+def every_key_of_the_reports_is_listed():
+    call, *_ = shell("weft perf api --rounds 1 --repeats 10 --json").splitlines()
+    assert list(json.loads(call)) == keys_listed("`weft perf api`, a call"), call
+    step, end = map(json.loads, gpt("--json", "-").splitlines())
+    assert list(step) == keys_listed("`weft gpt`, a step"), step
+    assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end
+
+
+def labels_of(trace):
+    """The texts of the label table, by the format in weft/trace.h."""
+    data = trace.read_bytes()
+    magic, version, header, record, capacity, labels, label = struct.unpack_from("<Q6I", data)
+    assert (magic, version) == (0x3130656361725457, 1), f"{magic:x} {version}"
+    assert len(data) == header + labels * label + capacity * record
+    texts = [data[header + i * label:header + (i + 1) * label] for i in range(labels)]
+    assert all(text.rstrip(b"\0").isascii() and b"\0" not in text.rstrip(b"\0") for text in texts)
+    return [text.rstrip(b"\0").decode() for text in texts]
+
+
+def traces_are_where_it_says_and_the_default_bucket_holds_a_small_model():
+    assert "`DIR/trace.<rank>.weft`" in text
+    for folder, bucket, many in ("whole", "", False), ("cut", "--ddp-bucket-size 50000", True):
+        gpt(bucket, "--trace", folder)
+        assert sorted(file.name for file in (scratch / folder).iterdir()) == ["trace.0.weft", "trace.1.weft"]
+        labels = labels_of(scratch / folder / "trace.1.weft")
+        reductions = [label for label in labels if re.fullmatch(r"set0 reduce \d+", label)]
+        assert (len(reductions) > 1) == many and "set0 reduce 0" in reductions, labels
 
 
 def every_variable_is_listed():
     known = set(re.findall(r'\{\{"(WEFT_\w+)"', (top / "libcomm/base/env.c").read_text()))
-    table = text[text.index("## Environment"):text.index("## Building")]
-    assert set(re.findall(r"`(WEFT_\w+)`", table)) == known, known
+    rows = [line.split("|")[1] for line in section("Environment").splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(WEFT_\w+)`", "".join(rows))) == known, known
+
+
+def the_names_of_the_library_exist():
+    headers = "".join(header.read_text() for header in top.glob("*/include/weft/*.h"))
+    variables = (top / "libcomm/base/env.c").read_text()
+    for name in set(re.findall(r"\b(?:weft|WEFT)_\w+", text)):
+        assert re.search(rf"\b{name}\b", headers + variables), name
+
+
+def every_flag_of_the_gpt_exists():
+    try:
+        known = shell("weft gpt --help")
+    except AssertionError as failure:
+        if LEFT_OUT.search(str(failure)):
+            raise tap.Skip("built without a CBLAS") from None
+        raise
+    for flag in set(re.findall(r"--(?:ddp|overlap|distributed|json|trace)[\w-]*", text)):
+        assert re.search(rf"{flag}\b", known), flag
+
+
+def the_tree_names_files():
+    rows = re.findall(r"^\| \[(\w+)\]\(\w+\) \| (.*→.*) \|$", section("The tree"), re.M)
+    assert len(rows) == 3, rows
+    for folder, chain in rows:
+        for name in chain.split(";")[0].split(" → "):
+            assert (top / folder / f"{name}.c").exists(), f"{folder}/{name}.c"
 
 
 def its_links_lead_somewhere():
@@ -79,5 +204,11 @@ def its_links_lead_somewhere():
         assert (top / target).exists(), target
 
 
-tap.main(the_first_program_runs_as_processes_and_as_threads, the_commands_work, every_subcommand_is_listed,
-         every_variable_is_listed, its_links_lead_somewhere)
+try:
+    tap.main(the_commands_work, the_training_step_trains, every_subcommand_is_listed,
+             every_key_of_the_reports_is_listed,
+             traces_are_where_it_says_and_the_default_bucket_holds_a_small_model, every_variable_is_listed,
+             the_names_of_the_library_exist, every_flag_of_the_gpt_exists, the_tree_names_files,
+             its_links_lead_somewhere)
+finally:
+    shutil.rmtree(scratch)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The place of every rank, for made-up hosts and machines. */
 #include <stdlib.h>
 
 #include <weft/cluster.h>

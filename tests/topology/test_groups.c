@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of every group, and which of them share a host, switches, links or cores. */
 #include <stdlib.h>
 
 #include <weft/groups.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Islands of GPUs found from their links, on real and on made-up machines. */
 #include <stdlib.h>
 
 #include "base/memory.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Machines read from files and descriptions have the parts that these list. */
 #include <sched.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Coordinates of places for sizes and orders, and what is refused. */
 #include <limits.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which cores, memory and network card are near a device. */
 #include "machines.h"
 
 static weft_near near_of(const weft_machine *m, int object)

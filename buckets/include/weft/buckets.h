@@ -6,34 +6,89 @@
  *  works; then one operation gives the new values to every rank. The trainer says three things: a microbatch begins, a
  *  gradient is final, these params are needed now.
  *
- *      weft_params_add(params, &embedding, &index); ...                     in order of use
- *      weft_buckets_create(params, &comms, NULL, &set);
- *      weft_adam_create(&set, 1, NULL, &adam);
- *      fill weft_buckets_param(set, index) for every param, alike on every rank
+ *      @code
+ *      #include <weft/adam.h>
  *
- *      for (step ...) {
- *          for (m = 0; m < microbatches; m++) {
- *              for (layers, first to last) {
- *                  weft_buckets_acquire(set, layer->first, layer->count, stream);
- *                  forward(layer);                        reads weft_buckets_param(set, i)
- *              }
- *              weft_buckets_begin(set, m == microbatches - 1);
- *              for (layers, last to first) {
- *                  backward(layer);                       adds to weft_buckets_grad(set, i)
- *                  weft_buckets_mark_ready(set, i, stream);          for each param i of the layer
- *              }
- *          }
- *          weft_adam_step(adam, &how, &report);           <weft/adam.h>
+ *      typedef struct layer {
+ *          uint32_t first, count; // its params
+ *      } layer;
+ *      weft_result forward(const layer *l, const weft_buckets *set);  // reads weft_buckets_param(set, i)
+ *      weft_result backward(const layer *l, const weft_buckets *set); // adds to weft_buckets_grad(set, i)
+ *
+ *      weft_result make(weft_comm *data_parallel, weft_params **params, weft_buckets **set, weft_adam **adam)
+ *      {
+ *          weft_param embedding = WEFT_PARAM_INIT;
+ *          embedding.name = "embedding", embedding.dtype = WEFT_BF16;
+ *          embedding.shape[0] = 50304, embedding.shape[1] = 768, embedding.dims = 2;
+ *          weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+ *          comms.shard = data_parallel;
+ *          weft_result result = weft_params_create(params);
+ *          if (result == WEFT_OK) // and so on, in order of use
+ *              result = weft_params_add(*params, &embedding, NULL);
+ *          if (result == WEFT_OK)
+ *              result = weft_buckets_create(*params, &comms, NULL, set);
+ *          if (result == WEFT_OK) // then fill weft_buckets_param(*set, i) of every param, alike on every rank
+ *              result = weft_adam_create(set, 1, NULL, adam);
+ *          return result;
  *      }
- *      weft_buckets_acquire(set, 0, weft_params_count(params), stream);      before saving, say
+ *
+ *      weft_result microbatch(weft_buckets *set, const layer *layers, int count, int last)
+ *      {
+ *          weft_result result = WEFT_OK;
+ *          for (int l = 0; l < count && result == WEFT_OK; l++) {
+ *              result = weft_buckets_acquire(set, layers[l].first, layers[l].count, WEFT_STREAM_HOST);
+ *              if (result == WEFT_OK)
+ *                  result = forward(&layers[l], set);
+ *          }
+ *          if (result == WEFT_OK)
+ *              result = weft_buckets_begin(set, last);
+ *          for (int l = count - 1; l >= 0 && result == WEFT_OK; l--) {
+ *              result = backward(&layers[l], set);
+ *              for (uint32_t i = layers[l].count; i-- > 0 && result == WEFT_OK;)
+ *                  result = weft_buckets_mark_ready(set, layers[l].first + i, WEFT_STREAM_HOST);
+ *          }
+ *          return result;
+ *      }
+ *
+ *      weft_result step(weft_buckets *set, weft_adam *adam, const layer *layers, int count, int microbatches)
+ *      {
+ *          weft_step how = WEFT_STEP_INIT;
+ *          how.lr = 1e-3f, how.clip_norm = 1, how.divisor = microbatches;
+ *          weft_result result = WEFT_OK;
+ *          for (int m = 0; m < microbatches && result == WEFT_OK; m++)
+ *              result = microbatch(set, layers, count, m == microbatches - 1);
+ *          return result == WEFT_OK ? weft_adam_step(adam, &how, NULL) : result;
+ *      }
+ *      @endcode
+ *
+ *  Before params are saved, say, all are acquired. README.md has a program that can be run.
  *
  *  The microbatches between two steps are a window. The first begin of a window clears the gradients; reductions start
- *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer with an optimizer of
- *  its own puts three calls in place of weft_adam_step():
+ *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is split,
+ *  so that the gradients of some params are made later, when other microbatches have begun, takes
+ *  WEFT_BUCKETS_LATE_MARKS: marks are then counted over the window, and it does not matter of which microbatch they are.
  *
- *      weft_buckets_reduce(&set, 1, 0);
- *      weft_buckets_norm(&set, 1, &norm);
- *      update what weft_buckets_owned() lists; weft_buckets_gather(set, b, stream) as soon as bucket b is done
+ *  A trainer with an optimizer of its own puts three calls in place of weft_adam_step():
+ *
+ *      @code
+ *      void update(const weft_owned *part, float norm); // part->data, from part->grad
+ *
+ *      weft_result own_step(weft_buckets *set)
+ *      {
+ *          float norm = 0;
+ *          size_t count, i = 0;
+ *          const weft_owned *owned = weft_buckets_owned(set, &count); // bucket by bucket
+ *          weft_result result = weft_buckets_reduce(&set, 1, 0);
+ *          if (result == WEFT_OK)
+ *              result = weft_buckets_norm(&set, 1, &norm);
+ *          for (uint32_t b = 0; b < weft_layout_buckets(weft_buckets_layout(set)) && result == WEFT_OK; b++) {
+ *              for (; i < count && owned[i].bucket == b; i++)
+ *                  update(&owned[i], norm);
+ *              result = weft_buckets_gather(set, b, WEFT_STREAM_HOST);
+ *          }
+ *          return result;
+ *      }
+ *      @endcode
  *
  *  Every call that does not fit the state of a bucket is refused with a message that names rank, bucket and param, and
  *  changes nothing. Elements that belong to no param are always zero. */
@@ -50,13 +105,16 @@ typedef struct weft_buckets weft_buckets; /**< The buckets of one list of params
 enum {
     WEFT_BUCKETS_UNSHARDED = WEFT_LAYOUT_UNSHARDED,         /**< Every rank owns, and updates, everything. */
     WEFT_BUCKETS_PAD_FOR_BUSBW = WEFT_LAYOUT_PAD_FOR_BUSBW, /**< Bucket ends are multiples of 65536 elements. */
-    WEFT_BUCKETS_REDUCE_AT_STEP = 4,   /**< Start reductions in the step, not as soon as a bucket is full. */
-    WEFT_BUCKETS_GATHER_IN_STEP = 8,   /**< weft_adam_step() returns when all params are gathered. */
-    WEFT_BUCKETS_UNUSED_ZERO = 16,     /**< A param without a mark counts as final; without this flag it is an error. */
-    WEFT_BUCKETS_CHECK_FINITE = 32,    /**< Before its reduction each bucket is searched for NaN and infinity; rank,
+    WEFT_BUCKETS_REDUCE_AT_STEP = 4, /**< Start reductions in the step, not as soon as a bucket is full. */
+    WEFT_BUCKETS_GATHER_IN_STEP = 8, /**< weft_adam_step() returns when all params are gathered. */
+    WEFT_BUCKETS_UNUSED_ZERO = 16,   /**< A param without a mark counts as final; without this flag it is an error. */
+    WEFT_BUCKETS_CHECK_FINITE = 32,  /**< Before its reduction each bucket is searched for NaN and infinity; rank,
                                             bucket, param and element of the first are logged. */
-    WEFT_BUCKETS_GUARD_UNACQUIRED = 64 /**< For debugging on the host: reading a param that was not acquired is a
+    WEFT_BUCKETS_GUARD_UNACQUIRED = 64, /**< For debugging on the host: reading a param that was not acquired is a
                                             SIGSEGV. Costs a second copy of the params; not with arenas for them. */
+    WEFT_BUCKETS_LATE_MARKS = 128       /**< A param may be marked when later microbatches have begun. None may be left
+                                            out: it is final when the last microbatch has begun and it has the marks of
+                                            every microbatch of the window. */
 };
 
 /** A param that is summed over further ranks once its bucket is reduced: a tensor parallel replica whose ranks saw
@@ -119,7 +177,7 @@ WEFT_API void weft_buckets_destroy(weft_buckets *set);
  *  are acquired, write them only before the first step or where this rank owns them. Threads: any. Blocks: never. */
 WEFT_API void *weft_buckets_param(const weft_buckets *set, uint32_t param);
 /** Where the gradient of param @p param is; NULL if it is frozen. Borrowed: as long as the set. The trainer adds to it
- *  between begin and mark; after the reduction only the owned part has a meaning. Threads: any. Blocks: never. */
+ *  between begin and its last mark; after the reduction only the owned part has a meaning. Threads: any. Blocks: never. */
 WEFT_API void *weft_buckets_grad(const weft_buckets *set, uint32_t param);
 /** The layout. Borrowed: as long as the set. Threads: any. Blocks: never. */
 WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
@@ -127,7 +185,7 @@ WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
 /** Begin the backward pass of a microbatch; @p last: it is the last one of the window, and reductions start in it.
  *  Threads: owner.  Blocks: never.  Hot.
  *  Errors: E_INVALID, E_STATE (the window's last microbatch has begun already; a bucket of the window before was not
- *  gathered; a param had some of its contributions only). */
+ *  gathered; without LATE_MARKS, a param had some of its contributions only). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int last);
 /** Add @p count elements to the gradient of @p param, from its element @p start on, in fp32.
  *  @param grad  fp32, bf16 or fp16; borrowed during the call.
@@ -137,7 +195,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int la
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t start,
                                                             const void *grad, weft_dtype dtype, size_t count);
 /** Say that one contribution to the gradient of @p param is complete in this microbatch; with the last one it is final.
- *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out.
+ *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out, but
+ *  not with WEFT_BUCKETS_LATE_MARKS.
  *  Threads: owner.  Blocks: never.  Hot.  Stream: the reduction is queued behind what @p stream holds now.
  *  Errors: E_INVALID, E_RANGE, E_TWICE (final already, or reduced already), E_STATE (no microbatch has begun; the
  *  param was not acquired), E_UNSUPPORTED (no such stream here), and what starting an operation may return. */

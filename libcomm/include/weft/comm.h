@@ -29,21 +29,22 @@ typedef struct weft_comm_config {
  *  matter, and between the two halves anything else may be done.
  *  A member that cannot make its part ends the creation for all, with its message.
  *  @param name    copied; at most 63 bytes; unique in its world while the comm lives. Names that begin with "weft." are
- *  weft's own.
- *  @param ranks   copied; world ranks without repetition, this rank among them; its index there is its rank in the
- *  comm.
+ *                 weft's own.
+ *  @param ranks   copied; @p count world ranks without repetition, this rank among them; its index there is its rank in
+ *                 the comm. NULL with a count of 0: all ranks of the world, in order.
  *  @param config  copied; NULL = defaults; must be equal on all members.
  *  @param comm_out  given, finished or not; release with weft_comm_destroy().
  *  Threads: setup.  Blocks: local.
- *  Errors: E_INVALID, E_RANGE, E_NO_MEMORY, E_NOT_FOUND (no such backend), E_UNSUPPORTED. */
+ *  Errors: E_INVALID, E_RANGE, E_NO_MEMORY, E_NOT_FOUND (no such backend), E_UNSUPPORTED, E_BUSY (this rank has 256
+ *  comms already). */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_create_start(weft_world *world, const char *name, const int *ranks,
                                                            int count, const weft_comm_config *config,
                                                            weft_comm **comm_out);
 /** Wait until all members are there, have compared what they asked for, and are connected. On failure the comm can
- *  only be destroyed.
+ *  only be destroyed; the members that still wait for this rank then hear why, and all may try again.
  *  Threads: setup.  Blocks: peers.  Collective.
- *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST, and what
- *  another member's weft_comm_create_start() gave. */
+ *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST, E_ABORTED
+ *  (or what it was aborted with, here or by a member), and what another member's weft_comm_create_start() gave. */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_create_finish(weft_comm *comm);
 /** Both halves in one call; on failure *comm_out is NULL. Threads: setup. Blocks: peers. Collective.
  *  Errors: those of both. */

@@ -1,19 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file  Pipelines: run a schedule through the callbacks of a trainer, with messages under way while it computes.
  *
- *      weft_schedule_config policy = WEFT_SCHEDULE_CONFIG_INIT;
- *      policy.policy = WEFT_POLICY_1F1B, policy.stages = 4, policy.microbatches = 16;
- *      weft_schedule_create(&policy, &schedule);
+ *      @code
+ *      typedef struct trainer trainer;
+ *      weft_result forward(void *cookie, const weft_pipeline_task *task);  // task->input to task->output
+ *      weft_result backward(void *cookie, const weft_pipeline_task *task); // task->output_grad to task->input_grad
+ *      weft_result optimize(trainer *t);
  *
- *      weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
- *      config.count = tokens * hidden, config.dtype = WEFT_BF16;
- *      config.cookie = &trainer, config.forward = forward, config.backward = backward;
- *      weft_pipeline_create(comm, schedule, &config, &pipeline);
- *
- *      for (step ...) {
- *          weft_pipeline_run(pipeline);
- *          the optimizer's step
+ *      weft_result make_stage(weft_comm *stages, trainer *t, size_t elements, weft_pipeline **pipeline_out)
+ *      {
+ *          weft_schedule_config policy = WEFT_SCHEDULE_CONFIG_INIT;
+ *          policy.policy = WEFT_POLICY_1F1B, policy.microbatches = 16;
+ *          policy.stages = (uint32_t)weft_comm_size(stages);
+ *          weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
+ *          config.count = elements, config.dtype = WEFT_BF16; // tokens * hidden, say
+ *          config.cookie = t, config.forward = forward, config.backward = backward;
+ *          weft_schedule *schedule = NULL;
+ *          weft_result result = weft_schedule_create(&policy, &schedule);
+ *          if (result == WEFT_OK)
+ *              result = weft_pipeline_create(stages, schedule, &config, pipeline_out);
+ *          weft_schedule_destroy(schedule);
+ *          return result;
  *      }
+ *
+ *      weft_result train(weft_pipeline *pipeline, trainer *t, int steps)
+ *      {
+ *          weft_result result = WEFT_OK;
+ *          for (int step = 0; step < steps && result == WEFT_OK; step++) {
+ *              result = weft_pipeline_run(pipeline);
+ *              if (result == WEFT_OK)
+ *                  result = optimize(t);
+ *          }
+ *          return result;
+ *      }
+ *      @endcode
  *
  *  A run takes all microbatches of one window through this stage, as its list says; how a list is run stands in
  *  weft/schedule.h. Every callback runs on the thread that called weft_pipeline_run(), one at a time, in the order of
@@ -22,13 +42,18 @@
  *  What the switches of other pipelines are called here:
  *
  *      gradients stay local (no sync)      a task whose `last` is 0
- *      gradients may be reduced            the callback `sync`, and `last` of the one task that may come behind it
+ *      gradients may be reduced            the callback `sync`, and `last` of the one B that may come behind it
  *      parameters must be whole            a task whose `first` is 1
  *      finalize                            the callback `finalize`
  *
- *  With buckets (weft/buckets.h), a set for each chunk, the backward begins with weft_buckets_begin(set, task->last). A
- *  schedule may put `sync` behind a chunk's last task (WEFT_LOWER_ALIGN_SYNC); all its gradients are final then, and
- *  the callback itself begins a last microbatch and marks every param.
+ *  With buckets (weft/buckets.h), a set for each chunk: every B begins with weft_buckets_begin(set, task->last), and
+ *  what adds to the gradient of a param marks it. A schedule may put `sync` behind a chunk's last B
+ *  (WEFT_LOWER_ALIGN_SYNC: `left` is 0); then the callback itself begins a last microbatch and marks every param.
+ *
+ *  If backwards are split, the set has WEFT_BUCKETS_LATE_MARKS, and every param is marked in every microbatch: in B if B
+ *  makes its gradient (norms, say), in W if W does (matrices), in B as well if `split` is 0 and so no W follows. W
+ *  begins nothing: microbatches are counted by their B, and those before may still have W to come, whatever the order.
+ *  A bucket is reduced in the B or W that makes the last mark of the window in it.
  *
  *  A callback that does not return WEFT_OK ends the run: the comm is aborted, so that no stage waits for this one, and
  *  the run returns what the callback did. Stages that still need this one get E_ABORTED, which names this rank. */
@@ -49,8 +74,9 @@ typedef struct weft_pipeline_task {
     uint32_t activation;     /**< Which of the chunk's weft_pipeline_activations() the microbatch has, from F to its
                                   last task. */
     int first;               /**< F: the first of its chunk in this window. */
-    int last;                /**< B, W: SYNC came before, and no other task adds to the chunk's gradients: they are
-                                  final as they are made. */
+    int last;                /**< B: SYNC came before, and no other B of the chunk follows: what it makes is final as it
+                                  is made. W: likewise, and no other W follows: all is final behind it. */
+    int split;               /**< B: a W of this microbatch follows, and makes the gradients of the weights. */
     const void *input;       /**< What the part before made; stays until the last task of the microbatch. NULL on the
                                   first part. */
     void *output;            /**< F: to fill, for the part behind. NULL on the last part. */
@@ -76,7 +102,8 @@ typedef struct weft_pipeline_config {
     weft_result (*forward)(void *cookie, const weft_pipeline_task *task);
     weft_result (*backward)(void *cookie, const weft_pipeline_task *task);    /**< If the schedule has B. */
     weft_result (*weight_grad)(void *cookie, const weft_pipeline_task *task); /**< If it has W. */
-    /** The gradients of @p chunk are final as they are made: by @p left more tasks, 1 or 0. NULL = not wanted. */
+    /** The gradients of @p chunk may be reduced as they become final: @p left more B come, 1 or 0, and the W of any that
+     *  are split. NULL = not wanted. */
     weft_result (*sync)(void *cookie, uint32_t chunk, uint32_t left);
     /** All is computed; the last sends may still be under way. NULL = not wanted. */
     weft_result (*finalize)(void *cookie);

@@ -18,7 +18,7 @@
  *
  *  Buffers. RECV_F fills the input of its F, which stays until the backward of that microbatch is over (its W, if it
  *  has one); RECV_B fills the gradient for its B, which stays until B is over (its W); F and B fill what SEND_F and
- *  SEND_B read. Each of the four has a pool of its own on each stage, and `slot` is the number of the buffer in it. */
+ *  SEND_B read. Each of the four has a pool of its own on each stage, and `buffer` is the number in it. */
 #ifndef WEFT_SCHEDULE_H
 #define WEFT_SCHEDULE_H
 #include <weft/p2p.h>
@@ -29,28 +29,29 @@ typedef struct weft_schedule weft_schedule; /**< The actions of all stages. */
 typedef enum weft_action_kind {
     WEFT_ACTION_F = 0,      /**< Forward of one microbatch through one chunk. */
     WEFT_ACTION_B = 1,      /**< Backward: gradient of the input, and of the weights unless a W follows. */
-    WEFT_ACTION_W = 2,      /**< Gradient of the weights, split off its B. */
+    WEFT_ACTION_W = 2,      /**< Gradient of the weights, split off the B of its microbatch; any other actions may come
+                                 between the two. */
     WEFT_ACTION_SEND_F = 3, /**< The output of F, to the stage with the next part. */
     WEFT_ACTION_RECV_F = 4, /**< The input of F, from the stage with the part before. */
     WEFT_ACTION_SEND_B = 5, /**< The gradient that B made, to the stage with the part before. */
     WEFT_ACTION_RECV_B = 6, /**< The gradient that B needs, from the stage with the next part. */
-    WEFT_ACTION_SYNC = 7    /**< From here the chunk's gradients are final as they are made: one action at most still
-                                 adds to them. Before that action they can be reduced while it runs, behind it at
-                                 once. */
+    WEFT_ACTION_SYNC = 7    /**< From here the chunk's gradients may be reduced as they become final: one B at most is
+                                 still to come, and the W of any B that are split. Before that B they can be reduced
+                                 while it runs, behind it at once. */
 } weft_action_kind;
 #define WEFT_ACTION_KINDS 8 /**< How many there are. */
 
-#define WEFT_PEER_NONE UINT32_MAX /**< No other stage; weft_schedule_append() puts in the right one for a message. */
-#define WEFT_SLOT_NONE UINT32_MAX /**< No buffer number yet. */
+#define WEFT_PEER_NONE   UINT32_MAX /**< No other stage; weft_schedule_append() puts in the right one for a message. */
+#define WEFT_BUFFER_NONE UINT32_MAX /**< No buffer number yet. */
 
 /** One action of one stage. A message has the microbatch and chunk of the F or B on its own stage. */
 typedef struct weft_action {
     weft_action_kind kind;
     uint32_t microbatch; /**< 0 for SYNC. */
     uint32_t chunk;
-    uint32_t peer;  /**< Messages: the stage at the other end. Else WEFT_PEER_NONE. */
-    uint32_t batch; /**< Messages: neighbours with the same number form one batch; 0 = a batch by itself. Else 0. */
-    uint32_t slot;  /**< Messages: number of the buffer, or WEFT_SLOT_NONE. Else WEFT_SLOT_NONE. */
+    uint32_t peer;   /**< Messages: the stage at the other end. Else WEFT_PEER_NONE. */
+    uint32_t batch;  /**< Messages: neighbours with the same number form one batch; 0 = a batch by itself. Else 0. */
+    uint32_t buffer; /**< Messages: number of the buffer, or WEFT_BUFFER_NONE. Else WEFT_BUFFER_NONE. */
 } weft_action;
 
 /** "F", "SEND_F", ...; "?" for what is none. Static text. Threads: any. Blocks: never. */
@@ -74,6 +75,15 @@ typedef enum weft_policy {
 WEFT_API const char *weft_policy_string(weft_policy policy);
 
 enum {
+    WEFT_POLICY_WRITES = 1, /**< Computations: it is not NONE. */
+    WEFT_POLICY_CHUNKS = 2, /**< It can be given more than one chunk a stage. */
+    WEFT_POLICY_GROUPS = 4, /**< weft_schedule_config.group means something to it. */
+    WEFT_POLICY_SPLITS = 8  /**< Its backwards are split in B and W. */
+};
+/** What a policy does and takes: WEFT_POLICY_* flags; 0 for what is none. Threads: any. Blocks: never. */
+WEFT_API uint32_t weft_policy_traits(weft_policy policy);
+
+enum {
     WEFT_SCHEDULE_FORWARD_ONLY = 1 /**< Evaluation: the policy writes no backward. */
 };
 
@@ -82,7 +92,7 @@ typedef struct weft_schedule_config {
     weft_policy policy;
     uint32_t stages;       /**< At least 1. */
     uint32_t microbatches; /**< At least 1; fewer than stages is fine. */
-    uint32_t chunks;       /**< A stage; 0 = 1. More than 1 only with INTERLEAVED and NONE. */
+    uint32_t chunks;       /**< A stage; 0 = 1. More than 1 only with WEFT_POLICY_CHUNKS. */
     uint32_t group;        /**< INTERLEAVED: microbatches that go through a chunk before the next chunk's turn; at least
                                 stages; 0 = stages. */
     uint32_t flags;        /**< WEFT_SCHEDULE_*. */
@@ -119,13 +129,30 @@ WEFT_API const weft_action *weft_schedule_actions(const weft_schedule *schedule,
 WEFT_API uint32_t weft_schedule_peer(const weft_schedule *schedule, weft_action_kind kind, uint32_t stage,
                                      uint32_t chunk);
 
-/** When every action would run if F, B and W took one slot of time each and messages none.
- *  @param begin_out  the slot of every action, stage after stage; for what does not compute, the slot in which its
- *  stage comes to it. @p count must be the number of all actions.   @param slots_out  slots until all is over.
+/** What computations take, in slots of time. A backward takes as long whether it is split or not, so that schedules can
+ *  be compared. */
+typedef struct weft_times_config {
+    size_t size;       /**< Set by WEFT_TIMES_CONFIG_INIT. */
+    uint32_t forward;  /**< F; 0 = 1. */
+    uint32_t backward; /**< The gradient of the input: B; 0 = 1. */
+    uint32_t weights;  /**< Those of the weights: W, and so much more for a B without W; 0 = 1. */
+    uint32_t reserved; /**< 0. */
+} weft_times_config;
+#define WEFT_TIMES_CONFIG_INIT WEFT_SIZED_INIT(weft_times_config)
+
+/** An action runs from slot begin up to slot end. */
+typedef struct weft_action_time {
+    uint32_t begin, end;
+} weft_action_time;
+
+/** When every action would run if messages took no time.
+ *  @param config  copied, NULL = defaults.   @param times_out  of every action, stage after stage; for what does not
+ *  compute, begin and end are when its stage comes to it. @p count must be the number of all actions.
+ *  @param slots_out  slots until all is over.
  *  Threads: any.  Blocks: never.
- *  Errors: E_INVALID (also: actions that wait for each other; names them), E_NO_MEMORY. */
-WEFT_API WEFT_NODISCARD weft_result weft_schedule_times(const weft_schedule *schedule, uint32_t *begin_out,
-                                                        size_t count, uint32_t *slots_out);
+ *  Errors: E_INVALID (also: actions that wait for each other; names them), E_RANGE (too long), E_NO_MEMORY. */
+WEFT_API WEFT_NODISCARD weft_result weft_schedule_times(const weft_schedule *schedule, const weft_times_config *config,
+                                                        weft_action_time *times_out, size_t count, uint32_t *slots_out);
 
 /* ---- lower ---- */
 
@@ -140,7 +167,7 @@ enum {
     WEFT_LOWER_NO_LOOKAHEAD = 1, /**< Without batches: post a receive no earlier than its sender is ready. Default:
                                       one computation earlier, for one more buffer, so that it hides behind it. */
     WEFT_LOWER_ALIGN_SYNC = 2    /**< SYNC on stage s comes s backwards later, when stage 0 has its own: reductions
-                                      of all stages begin together. Default: before a chunk's last backward. */
+                                      of all stages begin together. Default: before a chunk's last B. */
 };
 
 typedef struct weft_lower_config {
@@ -192,7 +219,7 @@ WEFT_API WEFT_NODISCARD weft_result weft_schedule_verify(const weft_schedule *sc
 typedef enum weft_schedule_format {
     WEFT_SCHEDULE_TEXT = 0, /**< A line a stage: `stage 0: F0.0 [SEND_F0.0>1 RECV_B0.0<1] B0.0`, batches in brackets, a
                                  buffer number behind `#`. */
-    WEFT_SCHEDULE_CSV = 1   /**< A line an action: `stage,action,microbatch,chunk,peer,batch,slot`. */
+    WEFT_SCHEDULE_CSV = 1   /**< A line an action: `stage,action,microbatch,chunk,peer,batch,buffer`. */
 } weft_schedule_format;
 
 /** Write @p schedule into @p text (@p bytes long, always ended by a zero byte unless 0), cut where it does not fit.
@@ -201,7 +228,7 @@ WEFT_API size_t weft_schedule_write(const weft_schedule *schedule, weft_schedule
                                     size_t bytes);
 /** Read a schedule in either format. Stages, chunks and microbatches are as many as the largest numbers say. Lines that
  *  begin with # and empty ones are skipped. In CSV the first line names the columns, in any order; chunk (0), peer (the
- *  right one), batch (0) and slot (none) may be missing or empty.
+ *  right one), batch (0) and buffer (none) may be missing or empty.
  *  @param text  copied; need not end with a zero byte.   @param schedule_out  given, release with
  *  weft_schedule_destroy().
  *  Threads: any.  Blocks: never.  Errors: E_INVALID (names the line), E_RANGE, E_NO_MEMORY. */

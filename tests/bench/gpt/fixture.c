@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The shape, weights, tokens and memory of the small GPT that tests look into. */
 #include "fixture.h"
 
 #include <stdlib.h>

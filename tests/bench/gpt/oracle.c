@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The forward of the GPT in fp64, loop by loop. */
 #include "oracle.h"
 
 #include <math.h>

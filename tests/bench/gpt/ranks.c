@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The comm of tensor parallel ranks that are threads: collectives between barriers, carried out when finished. */
 #include "ranks.h"
 
 #include <pthread.h>

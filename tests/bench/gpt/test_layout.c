@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which ranks share what for the flags given, and what does not divide. */
 #include "gpt/layout.h"
 #include "harness/test.h"
 

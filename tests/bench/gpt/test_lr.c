@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Learning rates against golden ones. */
 #include <stdlib.h>
 
 #include "gpt/lr.h"

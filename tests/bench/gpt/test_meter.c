@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* How the time of steps is divided into computing, hidden, exposed and idle. */
 #include <time.h>
 
 #include "gpt/meter.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What flags make of a training, and what is said of flags that do not go. */
 #include <stdlib.h>
 
 #include "gpt/options.h"

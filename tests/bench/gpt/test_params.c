@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The list of parameters of every part of the model, and their first values. */
 #include <stdlib.h>
 
 #include "fixture.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The random numbers: known answers, moments, and independence of where a run begins. */
 #include "gpt/random.h"
 #include "harness/test.h"
 

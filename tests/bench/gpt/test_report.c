@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a training writes: lines, summary and JSON. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which files make the text, and which samples are drawn from it. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the tiny model, in this process or by the built command, and reads the JSON it leaves. */
 #include "training.h"
 
 #include <fcntl.h>

@@ -1,16 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file  Groups: the ranks that sit along the axes of a mesh, and this rank's comms with them. From launch to comms:
  *
- *      weft_cluster *cluster;
- *      weft_mesh *mesh;
- *      weft_mesh_config layout = WEFT_MESH_CONFIG_INIT;
- *      layout.tp = 2, layout.pp = 2;
- *      weft_group_comm comms[] = {{WEFT_AXIS_TP}, {WEFT_AXIS_PP}, {WEFT_AXIS_DP | WEFT_AXIS_CP}};
- *      if (weft_cluster_open(world, NULL, &cluster) < 0 ||
- *          weft_mesh_create(weft_world_size(world), &layout, &mesh) < 0 ||
- *          weft_groups_connect(world, mesh, cluster, comms, 3) < 0)
- *          return fail(weft_last_error());
- *      weft_all_reduce_run(comms[0].comm, ...);
+ *      @code
+ *      weft_result make_comms(weft_world *world, weft_group_comm comms[3])
+ *      {
+ *          const weft_group_comm wanted[3] = {{WEFT_AXIS_TP, NULL, NULL, NULL},
+ *                                             {WEFT_AXIS_PP, NULL, NULL, NULL},
+ *                                             {WEFT_AXIS_DP | WEFT_AXIS_CP, NULL, NULL, NULL}};
+ *          for (int i = 0; i < 3; i++)
+ *              comms[i] = wanted[i];
+ *          weft_cluster *cluster = NULL;
+ *          weft_mesh *mesh = NULL;
+ *          weft_mesh_config layout = WEFT_MESH_CONFIG_INIT;
+ *          layout.tp = 2, layout.pp = 2; // data parallel ranks are the rest
+ *          weft_result result = weft_cluster_open(world, NULL, &cluster);
+ *          if (result == WEFT_OK)
+ *              result = weft_mesh_create(weft_world_size(world), &layout, &mesh);
+ *          if (result == WEFT_OK)
+ *              result = weft_groups_connect(world, mesh, cluster, comms, 3); // fills comms[i].comm
+ *          weft_mesh_destroy(mesh);
+ *          weft_cluster_destroy(cluster);
+ *          return result;
+ *      }
+ *      @endcode
  *
  *  A cluster of NULL means that rank n sits at place n: plans, and worlds whose launcher has seen to it. */
 #ifndef WEFT_GROUPS_H

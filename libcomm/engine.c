@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: the thread of a world that moves works along while its callers compute, and hears of ranks that end. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "seat.h"
+#include "watchdog.h"
+
+#define SPIN_NS  50000 /* callers before they sleep, with a core a rank: about twice what a wake costs */
+#define YIELDS   100   /* the same with more ranks than cores */
+#define SLICE_NS 20000 /* longest time between two looks at who wants the seat */
+#define SLEEP_MS 1000  /* longest sleep: deadlines are looked at in between */
+
+#define ENGINE_BELL 0
+#define RANK_EVENT  1 /* + rank */
+
+static void note_lost_rank(weft_world *world, int rank)
+{
+    epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_DEL, world->segments[rank]->fds.process, NULL);
+    if (atomic_load(&world->segments[rank]->header->state) == WEFT__RANK_CLOSED)
+        return; /* it closed its world before it ended */
+    weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
+    atomic_store(&world->lost[rank], 1);
+    atomic_store(&world->progress.verdicts, 1);
+}
+
+/* Be in the seat while something is due and nobody else wants it. */
+static void serve(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    weft__seat_set_asleep(world, WEFT__AWAKE);
+    bool due;
+    do {
+        while (atomic_load(&p->wanted) == 0 && weft__seat_once(world))
+            ;
+        weft__watchdog_look(world);
+        due = weft__seat_leave_unless_due(world);
+    } while (due && atomic_load(&p->wanted) == 0);
+    if (due) {
+        atomic_store(&p->seat, 0);
+        weft__seat_wake_engine(world); /* come back when the other has had it */
+    }
+}
+
+static void hear(weft_world *world)
+{
+    atomic_store(&world->progress.heard_ticks, weft__ticks());
+    weft__segment_hear(world->own, WEFT__ENGINE_SLEEPS);
+}
+
+static void *engine_main(void *argument)
+{
+    weft_world *world = argument;
+    weft__progress *p = &world->progress;
+    weft__log_rank(world->rank);
+    bool populates = false; /* a piece of what the others have added to their heaps, between two turns */
+    while (!atomic_load(&p->stop)) {
+        struct epoll_event events[16];
+        int n = epoll_wait(p->epoll_fd, events, 16, populates ? 0 : SLEEP_MS);
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.u64 == ENGINE_BELL)
+                hear(world);
+            else
+                note_lost_rank(world, (int)(events[i].data.u64 - RANK_EVENT));
+        }
+        if (weft__seat_try(p)) {
+            if (n == 0 && !populates)
+                weft__seat_suspect(world, WEFT__ENGINE_SLEEPS);
+            serve(world);
+        } else if (atomic_load(&p->verdicts)) {
+            weft__segment_wake(world->own);
+        }
+        populates = weft__world_populate(world);
+    }
+    return NULL;
+}
+
+static weft_result watch_fd(int epoll_fd, int fd, uint64_t data)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = data};
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? WEFT_OK
+                                                               : weft__fail_errno("cannot watch a descriptor");
+}
+
+static weft_result start_engine(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (p->epoll_fd < 0)
+        return weft__fail_errno("cannot make an epoll descriptor");
+    weft_result result = watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], ENGINE_BELL);
+    for (int r = 0; r < world->size && result == WEFT_OK; r++)
+        if (r != world->rank && !world->team)
+            result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, RANK_EVENT + (uint64_t)r);
+    /* Signals are the program's business. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = result == WEFT_OK ? pthread_create(&p->engine, NULL, engine_main, world) : 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed)
+        result = weft__fail(WEFT_E_SYSTEM, "cannot start a thread: %s", strerror(failed));
+    if (result != WEFT_OK) {
+        close(p->epoll_fd);
+        return result;
+    }
+    p->has_engine = true;
+    return WEFT_OK;
+}
+
+weft_result weft__progress_open(weft_world *world, bool crowded)
+{
+    weft__progress *p = &world->progress;
+    p->crowded = crowded;
+    p->ns_per_tick = weft__ns_per_tick();
+    p->yields = YIELDS;
+    p->spin_ticks = (uint64_t)(SPIN_NS / p->ns_per_tick);
+    p->slice_ticks = (uint64_t)(SLICE_NS / p->ns_per_tick);
+    if (!world->own)
+        return WEFT_OK;
+    p->bell_fd = world->own->fds.bells[WEFT__CALLER_SLEEPS - 1];
+    return start_engine(world);
+}
+
+void weft__progress_close(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    if (!p->has_engine)
+        return;
+    atomic_store(&p->stop, true);
+    weft__seat_wake_engine(world);
+    pthread_join(p->engine, NULL);
+    close(p->epoll_fd);
+    p->has_engine = false;
+    if (atomic_load(&p->lost_wakes))
+        weft__log(WEFT_LOG_ERROR, "%llu of %llu sleeps missed their wake: please report it",
+                  (unsigned long long)atomic_load(&p->lost_wakes), (unsigned long long)atomic_load(&p->sleeps));
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seat: what its holder does there, and how it leaves so that no wake is lost. */
+#include "seat.h"
+
+#include <poll.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "start.h"
+#include "watchdog.h"
+
+#define SUSPECT_MS      50  /* a ring may be this late before its wake counts as lost */
+#define VERDICT_ROUNDS  64  /* slices that a failure may wait for others to end */
+#define ROUNDS_OF_WATCH 256 /* between two looks at deadlines while there is always something to do */
+
+/* ------------------------------------------------------------------------------------------- works */
+
+static weft__work *work_of(weft_op *op)
+{
+    return (weft__work *)((char *)op - offsetof(weft__work, op));
+}
+
+void weft__progress_done(weft_op *op, weft_result result)
+{
+    weft__work *work = work_of(op);
+    if (atomic_load_explicit(&work->taken_up, memory_order_relaxed))
+        atomic_store_explicit(&work->taken_up, false, memory_order_relaxed); /* its next life begins elsewhere */
+    if (!op->last)
+        op->last = weft__ticks();
+    __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&op->waited, __ATOMIC_SEQ_CST)) /* if the slot lives again already, one wakes for nothing */
+        weft__futex_wake_all((_Atomic uint32_t *)&op->result);
+}
+
+/* Hand a work to its backend. False: it must wait. */
+static bool try_to_begin(weft__work *work)
+{
+    weft_comm *comm = work->comm;
+    weft_result verdict = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
+    if (verdict != WEFT_OK)
+        weft__start_forget_before(work);
+    else if (!weft__start_look_before(work, &verdict))
+        return false;
+    if (verdict != WEFT_OK) {
+        weft__progress_done(&work->op, verdict);
+        return true;
+    }
+    weft_result result = weft__start_in_backend(work);
+    if (result < 0) {
+        weft_backend_fail(comm, result, "%s", weft_last_error());
+        weft__progress_done(&work->op, result);
+    }
+    return result != WEFT_AGAIN;
+}
+
+/* The same; only what must be done at once is counted among those that are queued. */
+static bool begin(weft__work *work)
+{
+    weft_comm *comm = work->comm;
+    bool immediate = comm->facts.caps & WEFT_CAP_IMMEDIATE;
+    if (!try_to_begin(work))
+        return false;
+    if (immediate)
+        atomic_fetch_sub(&comm->queued, 1);
+    return true;
+}
+
+static void hold(weft_world *world, weft__work *work)
+{
+    weft_comm *comm = work->comm;
+    work->next = NULL;
+    *comm->held_end = work;
+    comm->held_end = &work->next;
+    if (comm->on_held_list)
+        return;
+    comm->on_held_list = true;
+    comm->next_held = world->progress.held;
+    world->progress.held = comm;
+}
+
+/* Works of one comm begin in their order; those of others go on. */
+static unsigned begin_held(weft_world *world)
+{
+    unsigned moved = 0;
+    for (weft_comm **link = &world->progress.held; *link;) {
+        weft_comm *comm = *link;
+        while (comm->held) {
+            weft__work *work = comm->held, *next = work->next;
+            if (!begin(work))
+                break;
+            moved = WEFT_PROGRESS_MOVED;
+            comm->held = next;
+            if (!next)
+                comm->held_end = &comm->held;
+        }
+        if (comm->held) {
+            link = &comm->next_held;
+        } else {
+            comm->on_held_list = false;
+            *link = comm->next_held;
+        }
+    }
+    return moved;
+}
+
+void weft__seat_take_up(weft_world *world, weft__work *work)
+{
+    atomic_store_explicit(&work->taken_up, true, memory_order_relaxed);
+    if (work->comm->held || !begin(work))
+        hold(world, work);
+}
+
+bool weft__seat_take_fresh(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    if (!atomic_load(&p->fresh))
+        return false;
+    weft__work *last_first = atomic_exchange(&p->fresh, NULL), *in_order = NULL;
+    while (last_first) {
+        weft__work *next = last_first->next;
+        last_first->next = in_order;
+        in_order = last_first;
+        last_first = next;
+    }
+    while (in_order) {
+        weft__work *work = in_order;
+        in_order = work->next;
+        weft__seat_take_up(world, work);
+    }
+    return true;
+}
+
+void weft__seat_drop_held(weft_comm *comm)
+{
+    weft_world *world = comm->world;
+    for (weft__work *work = comm->held; work; work = work->next)
+        weft__start_forget_before(work);
+    comm->held = NULL;
+    for (weft_comm **link = &world->progress.held; *link; link = &(*link)->next_held)
+        if (*link == comm) {
+            *link = comm->next_held;
+            break;
+        }
+    /* Works of other comms that were to run after one of this comm, even those with others before them. */
+    for (weft_comm *other = world->progress.held; other; other = other->next_held)
+        for (weft__work *work = other->held; work; work = work->next)
+            if (work->after && work->after->slots == comm->slots)
+                (void)weft__start_look_before(work, &(weft_result){WEFT_OK});
+}
+
+/* ------------------------------------------------------------------------------------------- in the seat */
+
+bool weft__seat_once(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    bool moved = weft__seat_take_fresh(world);
+    unsigned answer = p->held ? begin_held(world) : 0;
+    for (int i = 0; i < WEFT__BACKENDS; i++) {
+        weft__backend_instance *b = &world->backends[i];
+        if (b->open)
+            answer |= b->table.progress(b->state, p->slice_ticks);
+    }
+    moved |= (answer & WEFT_PROGRESS_MOVED) != 0;
+    p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
+    if (++p->rounds % ROUNDS_OF_WATCH == 0)
+        weft__watchdog_look(world);
+    if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
+        return moved;
+    /* What a rank did before it was lost still counts, so failures wait until nothing moves, or for a while. */
+    if (!moved || ++p->verdict_rounds > VERDICT_ROUNDS) {
+        p->verdict_rounds = 0;
+        atomic_store(&p->verdicts, 0);
+        weft__watchdog_carry_out(world);
+    }
+    return true;
+}
+
+void weft__seat_set_asleep(weft_world *world, uint32_t who)
+{
+    if (world->own && atomic_load(&world->own->header->asleep) != who)
+        atomic_store(&world->own->header->asleep, who);
+}
+
+/* ------------------------------------------------------------------------------------------- leaving it */
+
+/* Must somebody look when a peer has published something? Others may come to wait for this rank, or a caller of its own
+ * sleeps on a work and counts on whoever is in the seat. */
+static bool is_needed(const weft__progress *p)
+{
+    return p->attention || atomic_load(&p->sleepers) > 0;
+}
+
+/* The seat was given up just now, the bell armed or not: is there something that nobody looks at? A new work, a verdict
+ * or a sleeper found the seat taken. And who was woken by the armed bell did too, and may have gone back to sleep. */
+static bool is_left_alone(const weft_world *world, bool armed)
+{
+    const weft__progress *p = &world->progress;
+    if (atomic_load(&p->fresh) || atomic_load(&p->verdicts))
+        return true;
+    return armed ? atomic_load(&world->own->header->asleep) == WEFT__AWAKE : atomic_load(&p->sleepers) > 0;
+}
+
+bool weft__seat_leave_unless_due(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    for (;;) {
+        bool armed = is_needed(p) && world->own;
+        weft__seat_set_asleep(world, armed ? WEFT__ENGINE_SLEEPS : WEFT__AWAKE);
+        bool moved = weft__seat_once(world);
+        if (moved && p->attention) {
+            weft__seat_set_asleep(world, WEFT__AWAKE);
+            return true;
+        }
+        if (moved || (is_needed(p) && world->own) != armed)
+            continue;
+        atomic_store(&p->seat, 0);
+        if (!is_left_alone(world, armed) || !weft__seat_try(p))
+            return false;
+    }
+}
+
+void weft__seat_leave(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    bool due = weft__seat_leave_unless_due(world);
+    if (due)
+        atomic_store(&p->seat, 0);
+    if (due || atomic_load(&p->sleepers))
+        weft__seat_wake_engine(world);
+}
+
+void weft__seat_wake_engine(weft_world *world)
+{
+    if (world->progress.has_engine)
+        weft__segment_ring(world->own, WEFT__ENGINE_SLEEPS);
+}
+
+/* ------------------------------------------------------------------------------------------- lost wakes */
+
+/* The engine takes up a ring before it finds the seat taken. */
+static bool engine_has_just_heard(const weft__progress *p)
+{
+    uint64_t ago = weft__ticks() - atomic_load(&p->heard_ticks);
+    return (double)ago * p->ns_per_tick < SUSPECT_MS * 1e6;
+}
+
+void weft__seat_suspect(weft_world *world, uint32_t who)
+{
+    const _Atomic uint32_t *asleep = &world->own->header->asleep;
+    uint32_t was = atomic_load(asleep);
+    bool counted_on_a_ring = was == who || (was == WEFT__AWAKE && is_needed(&world->progress));
+    if (!counted_on_a_ring || !weft__seat_once(world) || atomic_load(asleep) != was)
+        return;
+    struct pollfd bell = {.fd = world->own->fds.bells[who - 1], .events = POLLIN};
+    if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(asleep) == was && !engine_has_just_heard(&world->progress))
+        atomic_fetch_add(&world->progress.lost_wakes, 1);
+}

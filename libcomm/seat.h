@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seat from inside: what waiting callers (wait.c) and the engine (engine.c) share. One thread at a time has it.
+ *
+ * Who leaves it while works are in flight says so in the rank's header (`asleep`), looks at everything once more, and
+ * goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an operation costs
+ * no system call unless there is something to do at once, and nothing is lost in between. */
+#ifndef WEFT_LIBCOMM_SEAT_H
+#define WEFT_LIBCOMM_SEAT_H
+#include "comm.h"
+
+static inline bool weft__seat_try(weft__progress *p)
+{
+    return atomic_load(&p->seat) == 0 && atomic_exchange(&p->seat, 1) == 0;
+}
+
+/* In the seat: move everything along, for about a slice. Did anything happen? */
+bool weft__seat_once(weft_world *world);
+/* In the seat: take in the works that were started meanwhile, or one. Were there any? */
+bool weft__seat_take_fresh(weft_world *world);
+void weft__seat_take_up(weft_world *world, weft__work *work);
+/* In the seat: say who of this rank is to be woken (WEFT__AWAKE: nobody). */
+void weft__seat_set_asleep(weft_world *world, uint32_t who);
+
+/* Leave the seat, the bell armed if somebody is needed. If there is something to do at once for others, the engine is
+ * woken; */
+void weft__seat_leave(weft_world *world);
+/* or the seat is kept, and the answer is true. */
+bool weft__seat_leave_unless_due(weft_world *world);
+void weft__seat_wake_engine(weft_world *world);
+
+/* In the seat, after a sleep that ended by time: if there is something to do now, its publisher must be about to ring.
+ * If not, the wake is lost, and counted. */
+void weft__seat_suspect(weft_world *world, uint32_t who);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How comms fail: the first verdict on a comm is its last, and is taken to its backend by whoever is in the seat. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm.h"
+
+bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
+{
+    weft_world *world = comm->world;
+    pthread_mutex_lock(&comm->verdict_lock);
+    bool first = atomic_load(&comm->verdict) == WEFT_OK;
+    if (first) {
+        snprintf(comm->verdict_text, sizeof comm->verdict_text, "%s", text);
+        atomic_store(&comm->verdict, (int32_t)result);
+    }
+    pthread_mutex_unlock(&comm->verdict_lock);
+    if (!first)
+        return false;
+    pthread_mutex_lock(&world->error_lock);
+    if (world->first_error == WEFT_OK) {
+        world->first_error = result;
+        snprintf(world->first_error_text, sizeof world->first_error_text, "%s", text);
+    }
+    pthread_mutex_unlock(&world->error_lock);
+    return true;
+}
+
+void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...)
+{
+    char text[sizeof comm->verdict_text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (!weft__comm_fail(comm, result, text))
+        return;
+    weft__log(WEFT_LOG_ERROR, "%s (%s)", text, weft_result_string(result));
+    weft__progress_alarm(comm->world);
+}
+
+void weft__comm_carry_out_verdict(weft_comm *comm)
+{
+    weft_result verdict = (weft_result)atomic_load(&comm->verdict);
+    comm->aborted = true;
+    if (comm->connected)
+        comm->backend->comm_abort(comm->backend_comm, verdict, comm->verdict_text);
+    /* Held works end as they are looked at: see try_to_begin() in seat.c. */
+}
+
+weft_result weft__comm_usable(weft_comm *comm)
+{
+    WEFT_TRY(weft__world_alive(comm->world));
+    weft_result verdict = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
+    if (verdict != WEFT_OK)
+        return weft__fail_quietly(verdict, comm->verdict_text);
+    if (!comm->connected)
+        return weft__fail(WEFT_E_STATE, "comm %s is not made yet: weft_comm_create_finish() comes first", comm->name);
+    return WEFT_OK;
+}
+
+weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes)
+{
+    weft_result verdict = (weft_result)atomic_load(&comm->verdict);
+    if (text && text_bytes)
+        snprintf(text, text_bytes, "%s", verdict == WEFT_OK ? "" : comm->verdict_text);
+    return verdict;
+}
+
+weft_result weft_comm_abort(weft_comm *comm)
+{
+    if (!comm)
+        return weft__fail(WEFT_E_INVALID, "no comm to abort");
+    WEFT_TRY(weft__world_alive(comm->world));
+    weft_backend_fail(comm, WEFT_E_ABORTED, "comm %s was aborted by rank %d", comm->name, comm->world->rank);
+    return WEFT_OK;
+}

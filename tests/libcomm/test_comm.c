@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making comms: names that are used again, by the same ranks or by others, after success or in vain, and aborts on the
+ * way. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "harness/ranks.h"
+
+static void pause_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+static void nothing(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+static void quiet(void)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+}
+
+/* The sum of the world ranks of the members. */
+static void check_sum(weft_comm *comm)
+{
+    int32_t sum = weft_comm_world_rank(comm, weft_comm_rank(comm)), want = 0;
+    for (int i = 0; i < weft_comm_size(comm); i++)
+        want += weft_comm_world_rank(comm, i);
+    CHECK_OK(weft_all_reduce_run(comm, &sum, &sum, 1, WEFT_INT32, WEFT_SUM, WEFT_STREAM_HOST));
+    CHECK_INT(sum, want);
+}
+
+/* ---- all ranks ---- */
+
+static void all_of_them(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm, *none;
+    CHECK_OK(weft_comm_create(world, "all", NULL, 0, NULL, &comm));
+    CHECK_INT(weft_comm_size(comm), weft_world_size(world));
+    CHECK_INT(weft_comm_rank(comm), weft_world_rank(world));
+    check_sum(comm);
+    weft_comm_destroy(comm);
+    CHECK_RESULT(weft_comm_create(world, "none", NULL, 1, NULL, &none), WEFT_E_INVALID);
+    CHECK_RESULT(weft_comm_create(world, "none", (int[]){0}, 0, NULL, &none), WEFT_E_INVALID);
+}
+
+TEST(without_a_list_a_comm_has_all_ranks)
+{
+    quiet();
+    ranks_as_threads(1, NULL, all_of_them, NULL);
+    ranks_both_ways(3, all_of_them, NULL);
+}
+
+/* ---- names ---- */
+
+/* Every pair of four ranks makes "pair" in turn, some more often than others. */
+static void pairs_in_turn(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    for (int i = 0; i < 40; i++) {
+        int a = i % 4, b = (a + 1 + i / 4 % 3) % 4, pair[2] = {a, b};
+        if (rank != a && rank != b)
+            continue;
+        weft_comm *comm;
+        CHECK_OK(weft_comm_create(world, "pair", pair, 2, NULL, &comm));
+        check_sum(comm);
+        weft_comm_destroy(comm);
+    }
+}
+
+TEST(a_name_may_be_used_by_one_set_of_ranks_after_another)
+{
+    ranks_both_ways(4, pairs_in_turn, NULL);
+}
+
+/* Rank 1 fails to come twice, for reasons that the others do not see; then all come. */
+static void in_vain(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm;
+    for (int i = 0; i < 2 && rank != 1; i++) {
+        CHECK_RESULT(weft_comm_create(world, "vain", NULL, 0, NULL, &comm), WEFT_E_TIMEOUT);
+        CHECK_HAS(weft_last_error(), "missing: 1");
+    }
+    if (rank == 1) {
+        pause_ms(800);
+        weft_comm_config config = {.size = sizeof config, .flags = 1u << 30};
+        CHECK_RESULT(weft_comm_create(world, "vain", NULL, 0, &config, &comm), WEFT_E_INVALID);
+    }
+    weft_result result;
+    do { /* ranks may have given up just when the others came */
+        result = weft_comm_create(world, "vain", NULL, 0, NULL, &comm);
+    } while (result == WEFT_E_TIMEOUT);
+    CHECK_OK(result);
+    check_sum(comm);
+    weft_comm_destroy(comm);
+}
+
+TEST(ranks_that_have_tried_in_vain_meet_when_all_come)
+{
+    quiet();
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rendezvous_timeout_ms = 300;
+    if (test_is_slow())
+        config.rendezvous_timeout_ms = 1500;
+    ranks_as_threads(3, &config, in_vain, NULL);
+    ranks_as_processes(3, &config, in_vain, NULL);
+}
+
+/* A rank may make and destroy a comm before the others have looked. */
+static void hasty(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm;
+    for (int i = 0; i < 300; i++) {
+        CHECK_OK(weft_comm_create(world, "hasty", NULL, 0, NULL, &comm));
+        weft_comm_destroy(comm);
+    }
+}
+
+TEST(a_comm_that_others_have_left_already_is_still_made)
+{
+    ranks_both_ways(3, hasty, NULL);
+}
+
+/* More comms than there are cards, one after another and never made by all. */
+static void give_up_often(weft_world *world, void *argument)
+{
+    (void)argument;
+    if (weft_world_rank(world) == 0)
+        for (int i = 0; i < 600; i++) {
+            char name[32];
+            weft_comm *comm;
+            snprintf(name, sizeof name, "given up %d", i);
+            CHECK_OK(weft_comm_create_start(world, name, NULL, 0, NULL, &comm));
+            weft_comm_destroy(comm);
+        }
+    check_sum(all_ranks(world, "made", NULL));
+    weft_comm *late;
+    if (weft_world_rank(world) == 1) {
+        CHECK_RESULT(weft_comm_create(world, "given up 599", NULL, 0, NULL, &late), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "rank 0 gave up making it");
+    }
+}
+
+TEST(what_was_given_up_makes_room_and_is_told_to_those_who_come_late)
+{
+    quiet();
+    ranks_both_ways(2, give_up_often, NULL);
+}
+
+/* ---- aborts on the way ---- */
+
+typedef struct abort_case {
+    bool world; /* else the comm */
+} abort_case;
+
+/* Rank 1 does not come; rank 0 waits for it, and is told at once of what rank 1 says or its own other thread. */
+static void aborted_on_the_way(weft_world *world, void *argument)
+{
+    const abort_case *how = argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm;
+    if (rank == 1) {
+        pause_ms(100);
+        if (how->world)
+            CHECK_OK(weft_world_abort(world, WEFT_E_NO_MEMORY, "rank 1 has no room for its plans"));
+        return;
+    }
+    CHECK_OK(weft_comm_create_start(world, "way", (int[]){0, 1}, 2, NULL, &comm));
+    if (!how->world)
+        CHECK_OK(weft_comm_abort(comm));
+    uint64_t begin = weft__now_ns();
+    CHECK_RESULT(weft_comm_create_finish(comm), how->world ? WEFT_E_NO_MEMORY : WEFT_E_ABORTED);
+    CHECK_HAS(weft_last_error(), how->world ? "no room for its plans" : "aborted by rank 0");
+    CHECK(weft__now_ns() - begin < 20000000000u); /* the deadline is two minutes */
+    weft_comm_destroy(comm);
+}
+
+TEST(an_abort_reaches_those_who_are_making_a_comm)
+{
+    quiet();
+    for (int i = 0; i < 2; i++)
+        ranks_both_ways(2, aborted_on_the_way, &(abort_case){.world = i});
+}
