@@ -276,14 +276,14 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
 }
 
 /* A member that has not come is not there, or makes another comm of that name: with this rank, which makes this one. */
-static weft_result look_for_excuse(const weft_comm *comm, int rank)
+static weft_result look_for_excuse(const weft_comm *comm, int rank, bool ended)
 {
     weft_world *world = comm->world;
     const weft__segment_header *header = world->segments[rank]->header;
     weft_result aborted = (weft_result)atomic_load(&header->aborted);
     if (aborted != WEFT_OK && header->aborted_ns > comm->began_ns)
         return weft__fail(aborted, "%s [told by rank %d]", header->aborted_text, rank);
-    if (atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]))
+    if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     weft__card_key key;
     weft__card_terms terms;
@@ -309,8 +309,11 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
         if (seen[i])
             continue;
         int rank = comm->ranks[i];
+        const weft__segment_header *header = world->segments[rank]->header;
+        /* Asked before its cards are looked at: it may come, go and end in between. */
+        bool ended = atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
         uint32_t mine = comm->use->count;
-        const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->key, mine);
+        const weft__card *card = weft__board_find(header->cards, comm->key, mine);
         uint32_t theirs = card ? atomic_load(&card->incarnation) : 0;
         uint32_t left = card ? atomic_load(&card->left) : WEFT__CARD_STAYS;
         if (theirs > mine && left == WEFT__CARD_STAYS) { /* attempts have failed that this rank knows nothing of */
@@ -328,7 +331,7 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
             seen[i] = true;
             continue;
         }
-        WEFT_TRY(look_for_excuse(comm, rank));
+        WEFT_TRY(look_for_excuse(comm, rank, ended));
         result = WEFT_PENDING;
     }
     return result;
