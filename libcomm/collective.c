@@ -181,7 +181,7 @@ weft_result weft_all_to_all_start(weft_comm *comm, const void *send, void *recv,
 
 weft_result weft_barrier_start(weft_comm *comm, weft_stream after, weft_work *work_out)
 {
-    weft_collective c = fill(WEFT_BARRIER, NULL, NULL, 0, WEFT_UINT8, WEFT_SUM, 0);
+    weft_collective c = fill(WEFT_BARRIER, NULL, NULL, 0, WEFT_FP32, WEFT_SUM, 0);
     return weft_collective_start(comm, &c, after, work_out);
 }
 
@@ -229,6 +229,6 @@ weft_result weft_all_to_all_run(weft_comm *comm, const void *send, void *recv, s
 
 weft_result weft_barrier_run(weft_comm *comm, weft_stream stream)
 {
-    weft_collective c = fill(WEFT_BARRIER, NULL, NULL, 0, WEFT_UINT8, WEFT_SUM, 0);
+    weft_collective c = fill(WEFT_BARRIER, NULL, NULL, 0, WEFT_FP32, WEFT_SUM, 0);
     return weft_collective_run(comm, &c, stream);
 }

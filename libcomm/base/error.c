@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,6 +73,13 @@ weft_result weft__fail_quietly(weft_result result, const char *message)
     return result;
 }
 
+/* A caller that asked for what cannot be is told so by its result; so is one that may ask again. */
+static weft_log_level level_of(weft_result result)
+{
+    bool callers = result > WEFT_E_NO_MEMORY || result == WEFT_E_BUSY || result == WEFT_E_NOT_FOUND;
+    return callers ? WEFT_LOG_DEBUG : WEFT_LOG_ERROR;
+}
+
 weft_result weft__fail(weft_result result, const char *format, ...)
 {
     int saved = errno;
@@ -79,7 +87,7 @@ weft_result weft__fail(weft_result result, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(last_message, sizeof last_message, format, arguments);
     va_end(arguments);
-    weft__log(WEFT_LOG_ERROR, "%s (%s)", last_message, weft_result_string(result));
+    weft__log(level_of(result), "%s (%s)", last_message, weft_result_string(result));
     errno = saved;
     return result;
 }

@@ -4,7 +4,8 @@
 #define WEFT_BASE_ERROR_H
 #include <weft/result.h>
 
-/* Keep the message for weft_last_error(), log it as an error, return @p result. errno is untouched. */
+/* Keep the message for weft_last_error(), log it, return @p result. errno is untouched. What a caller did wrong or may
+ * try again is logged for debugging only, the rest as an error. */
 weft_result weft__fail(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
 /* The same for E_SYSTEM, with the text of errno behind the message. */
 weft_result weft__fail_errno(const char *format, ...) WEFT_PRINTF(1, 2);

@@ -26,7 +26,12 @@ TEST(a_failure_keeps_its_message_and_logs_it)
     weft_log_set(WEFT_LOG_ERROR, keep, NULL);
     CHECK_INT(weft__fail(WEFT_E_RANGE, "rank %d of %d", 9, 4), WEFT_E_RANGE);
     CHECK_STR(weft_last_error(), "rank 9 of 4");
-    CHECK_STR(logged, "rank 9 of 4 (E_RANGE)");
+    CHECK_STR(logged, ""); /* its caller is told */
+    CHECK_INT(weft__fail(WEFT_E_PEER_LOST, "rank 9 has ended"), WEFT_E_PEER_LOST);
+    CHECK_STR(logged, "rank 9 has ended (E_PEER_LOST)");
+    weft_log_set(WEFT_LOG_DEBUG, keep, NULL);
+    CHECK_INT(weft__fail(WEFT_E_BUSY, "later"), WEFT_E_BUSY);
+    CHECK_STR(logged, "later (E_BUSY)");
 }
 
 TEST(every_result_has_a_name)
