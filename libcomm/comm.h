@@ -27,6 +27,8 @@ struct weft_comm {
     weft__card_terms terms;
     weft__card *card;
     weft__name_use *use;
+    unsigned char *cards; /* room for those of all members' backends, until they have met */
+    bool *seen;           /* [member]: its card was */
     uint32_t incarnation; /* of the name, when it was destroyed */
     bool connected;       /* changed in the seat */
 

@@ -15,7 +15,8 @@ typedef struct weft__env {
     uint32_t timeout_ms, rendezvous_timeout_ms;
 } weft__env;
 
-/* Read all variables; the strings are those of the environment. E_INVALID names the variable that makes no sense. */
+/* Read all variables; the strings are those of the environment. E_INVALID names the first variable that
+ * makes no sense; the others have been read all the same. */
 weft_result weft__env_read(weft__env *env);
 /* WEFT_LOG, or warn. */
 weft_log_level weft__env_log_level(void);

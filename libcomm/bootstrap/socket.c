@@ -193,6 +193,31 @@ weft__io weft__socket_send_fds(int fd, const int *fds, int count, uint64_t deadl
     return WEFT__IO_DONE;
 }
 
+/* The descriptors of a message, if it has exactly @p count; else none of them stays open. */
+static bool take_fds(struct msghdr *message, int *fds, int count)
+{
+    bool whole = !(message->msg_flags & MSG_CTRUNC);
+    int taken = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        size_t bytes = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ? c->cmsg_len - CMSG_LEN(0) : 0;
+        for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+            if (taken < count) {
+                fds[taken++] = fd;
+                continue;
+            }
+            close(fd);
+            whole = false;
+        }
+    }
+    if (whole && taken == count)
+        return true;
+    while (taken > 0)
+        close(fds[--taken]);
+    return false;
+}
+
 weft__io weft__socket_receive_fds(int fd, int *fds, int count, uint64_t deadline_ns)
 {
     for (;;) {
@@ -205,14 +230,10 @@ weft__io weft__socket_receive_fds(int fd, int *fds, int count, uint64_t deadline
         if (n == 0)
             return WEFT__IO_CLOSED;
         if (n > 0) {
-            struct cmsghdr *control = CMSG_FIRSTHDR(&message);
-            if (!control || control->cmsg_type != SCM_RIGHTS ||
-                control->cmsg_len != CMSG_LEN((size_t)count * sizeof *fds)) {
-                errno = EMFILE; /* what the kernel cuts when the table of descriptors is full */
-                return WEFT__IO_FAILED;
-            }
-            memcpy(fds, CMSG_DATA(control), (size_t)count * sizeof *fds);
-            return WEFT__IO_DONE;
+            if (take_fds(&message, fds, count))
+                return WEFT__IO_DONE;
+            errno = EMFILE; /* what the kernel cuts when the table of descriptors is full */
+            return WEFT__IO_FAILED;
         }
         if (errno == ECONNRESET)
             return WEFT__IO_CLOSED;

@@ -2,6 +2,7 @@
 /* Opening and closing worlds: one rank, many, strangers at the door, and nothing left behind. */
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -189,6 +190,31 @@ TEST(strangers_at_the_door_disturb_nobody)
     expect_zero(second);
     close(stays);
     close(talks);
+}
+
+/* More connections of another user than there is room for strangers; they say nothing, and stay. */
+TEST_LIMIT(other_users_take_up_no_room_at_the_door, 20)
+{
+    if (geteuid() != 0)
+        test_skip("only root can be another user");
+    pid_t first = start_rank(0, 2, "unix://@weft-test-users", 60000, WEFT_OK, NULL);
+    int connected[2];
+    CHECK(pipe(connected) == 0);
+    pid_t other = fork();
+    if (other == 0) {
+        CHECK(setuid(65534) == 0);
+        for (int i = 0; i < 100; i++)
+            connect_stranger("weft-test-users");
+        CHECK(write(connected[1], "x", 1) == 1);
+        pause();
+    }
+    char byte;
+    CHECK(read(connected[0], &byte, 1) == 1);
+    pid_t second = start_rank(1, 2, "unix://@weft-test-users", 60000, WEFT_OK, NULL);
+    expect_zero(first);
+    expect_zero(second);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
 }
 
 TEST(two_processes_with_one_number_are_told_apart)
