@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/sized.h"
 
 #define WORKS        64
 #define P2P_CHANNELS 2
@@ -62,7 +63,7 @@ void weft__comm_carry_out_verdict(weft_comm *comm)
     /* Held works end as they are looked at: see begin() in progress.c. */
 }
 
-weft_result weft__comm_usable(weft_comm *comm)
+weft_result weft__comm_usable(weft_comm *comm, uint64_t cap)
 {
     WEFT_TRY(weft__world_alive(comm->world));
     weft_result verdict = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
@@ -70,6 +71,9 @@ weft_result weft__comm_usable(weft_comm *comm)
         return weft__fail_quietly(verdict, comm->verdict_text);
     if (!comm->connected)
         return weft__fail(WEFT_E_STATE, "comm %s is not made yet: weft_comm_create_finish() comes first", comm->name);
+    if (!(comm->facts.caps & cap))
+        return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s carries no %s", comm->name, comm->backend->name,
+                          cap == WEFT_CAP_P2P ? "p2p messages" : "collectives");
     return WEFT_OK;
 }
 
@@ -116,12 +120,8 @@ static weft_result check_members(const weft_world *world, const char *name, cons
 
 static weft_result complete_config(const weft_world *world, const weft_comm_config *given, weft_comm_config *config)
 {
-    *config = (weft_comm_config){.size = sizeof *config};
-    if (given) {
-        if (given->size < sizeof given->size || given->size > 4096)
-            return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", given->size);
-        memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
-    }
+    *config = (weft_comm_config){0};
+    WEFT_TRY(weft__take_sized(config, sizeof *config, given, "weft_comm_config"));
     if (config->flags & ~(uint32_t)WEFT_COMM_EXACT)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
     config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
@@ -158,6 +158,11 @@ static weft_result use_name(weft_world *world, const char *name, weft__name_use 
     return WEFT_OK;
 }
 
+static weft_result cannot_make(const weft_comm *comm)
+{
+    return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s cannot make it", comm->name, comm->backend->name);
+}
+
 static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEND_CARD_BYTES])
 {
     weft_world *world = comm->world;
@@ -180,7 +185,7 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
     world->comms = comm;
     weft_result result = comm->backend->comm_create(instance->state, &description, &comm->backend_comm, card);
     weft__progress_leave(world);
-    return result;
+    return result == WEFT_E_UNSUPPORTED ? cannot_make(comm) : result;
 }
 
 static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
@@ -335,7 +340,7 @@ static weft_result connect_members(weft_comm *comm, const unsigned char *cards)
         result = comm->backend->comm_connect(comm->backend_comm, cards);
     } while (result == WEFT_PENDING);
     weft__progress_leave(comm->world);
-    return result;
+    return result == WEFT_E_UNSUPPORTED ? cannot_make(comm) : result;
 }
 
 weft_result weft_comm_create_finish(weft_comm *comm)
@@ -489,14 +494,9 @@ const char *weft_comm_backend(const weft_comm *comm)
 
 weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out)
 {
-    size_t size = config_out->size;
-    if (size < sizeof size)
-        return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", size);
     weft_comm_config config = comm->config;
-    config.size = size;
     config.backend = comm->backend->name;
-    memcpy(config_out, &config, size < sizeof config ? size : sizeof config);
-    return WEFT_OK;
+    return weft__give_sized(config_out, &config, sizeof config, "weft_comm_config");
 }
 
 weft_queues weft_comm_queues(const weft_comm *comm)

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 typedef struct rank_thread {
     pthread_t thread;
@@ -48,6 +49,8 @@ static weft_result first_error(const rank_thread *threads, int ranks)
 weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_function function, void *argument)
 {
     weft_team *team;
+    weft_world_config own = {0};
+    WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_world_config"));
     WEFT_TRY(weft_team_create(ranks, &team));
     rank_thread *threads = weft__alloc((size_t)ranks * sizeof *threads);
     if (!threads) {
@@ -57,9 +60,7 @@ weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_
     int started = 0, failed = 0;
     for (; started < ranks && !failed; started += !failed) {
         rank_thread *t = &threads[started];
-        t->config.size = sizeof t->config;
-        if (config)
-            memcpy(&t->config, config, config->size < sizeof t->config ? config->size : sizeof t->config);
+        t->config = own;
         t->config.team = team;
         t->config.rank = started;
         t->config.ranks = ranks;

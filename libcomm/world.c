@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/sized.h"
 #include "bootstrap/launch.h"
 #include "bootstrap/meeting.h"
 #include "bootstrap/team.h"
@@ -51,25 +52,18 @@ static weft_result copy_text(const char *given, const char *fallback, const char
 
 static weft_result complete_config(const weft_world_config *given, const weft__env *env, weft_world_config *config)
 {
-    weft_world_config g = {.size = sizeof g};
-    if (given) {
-        if (given->size < sizeof given->size || given->size > 4096)
-            return weft__fail(WEFT_E_INVALID, "weft_world_config.size is %zu: use WEFT_WORLD_CONFIG_INIT", given->size);
-        memcpy(&g, given, given->size < sizeof g ? given->size : sizeof g);
-    }
-    if (g.flags)
-        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", g.flags);
-    *config = g;
-    config->size = sizeof *config;
-    config->timeout_ms = g.timeout_ms ? g.timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
-    config->rendezvous_timeout_ms = g.rendezvous_timeout_ms      ? g.rendezvous_timeout_ms
+    if (given->flags)
+        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", given->flags);
+    *config = *given;
+    config->timeout_ms = given->timeout_ms ? given->timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
+    config->rendezvous_timeout_ms = given->rendezvous_timeout_ms ? given->rendezvous_timeout_ms
                                     : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
                                                                  : RENDEZVOUS_TIMEOUT_MS;
     config->rendezvous = config->host_id = config->backend = config->trace = NULL;
-    WEFT_TRY(copy_text(g.rendezvous, env->rendezvous, &config->rendezvous));
-    WEFT_TRY(copy_text(g.host_id, env->host_id, &config->host_id));
-    WEFT_TRY(copy_text(g.backend, env->backend, &config->backend));
-    return copy_text(g.trace, env->trace, &config->trace);
+    WEFT_TRY(copy_text(given->rendezvous, env->rendezvous, &config->rendezvous));
+    WEFT_TRY(copy_text(given->host_id, env->host_id, &config->host_id));
+    WEFT_TRY(copy_text(given->backend, env->backend, &config->backend));
+    return copy_text(given->trace, env->trace, &config->trace);
 }
 
 /* This rank's number and where it meets the others. */
@@ -182,12 +176,14 @@ static weft_result make_guard(weft_world *world)
 
 static weft_result open_parts(weft_world *world, const weft_world_config *config)
 {
+    weft_world_config given = {0};
     weft__env env;
     weft__launch launch;
     WEFT_TRY(make_guard(world));
+    WEFT_TRY(weft__take_sized(&given, sizeof given, config, "weft_world_config"));
     WEFT_TRY(weft__env_read(&env));
-    WEFT_TRY(complete_config(config, &env, &world->config));
-    WEFT_TRY(who_am_i(world, config, &env, &launch));
+    WEFT_TRY(complete_config(&given, &env, &world->config));
+    WEFT_TRY(who_am_i(world, &given, &env, &launch));
     if (world->size > 1)
         weft__log_rank(world->rank);
     world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);

@@ -13,7 +13,7 @@
 /* Forwards of all stages: keeps every number of actions far below 2^32. */
 #define FORWARDS_MAX (1u << 22)
 
-const weft__kind weft__kinds[WEFT_ACTION_KINDS] = {
+const weft__kind weft__kinds[] = {
     [WEFT_ACTION_F] = {.name = "F"},
     [WEFT_ACTION_B] = {.name = "B"},
     [WEFT_ACTION_W] = {.name = "W"},
@@ -23,6 +23,8 @@ const weft__kind weft__kinds[WEFT_ACTION_KINDS] = {
     [WEFT_ACTION_RECV_B] = {"RECV_B", true, false, true, 1, WEFT_ACTION_B, WEFT_ACTION_SEND_B},
     [WEFT_ACTION_SYNC] = {.name = "SYNC"},
 };
+
+_Static_assert(sizeof weft__kinds / sizeof *weft__kinds == WEFT_ACTION_KINDS, "each kind of action has a row");
 
 static bool is_kind(weft_action_kind kind)
 {
@@ -42,18 +44,6 @@ int weft_action_is_message(weft_action_kind kind)
 uint32_t weft_action_channel(weft_action_kind kind)
 {
     return is_kind(kind) ? weft__kinds[kind].channel : 0;
-}
-
-weft_result weft__take_config(void *own, size_t own_bytes, const void *config, const char *what)
-{
-    if (!config)
-        return WEFT_OK;
-    size_t bytes;
-    memcpy(&bytes, config, sizeof bytes);
-    if (bytes < sizeof bytes)
-        return weft__fail(WEFT_E_INVALID, "the config of %s has no size", what);
-    memcpy(own, config, bytes < own_bytes ? bytes : own_bytes);
-    return WEFT_OK;
 }
 
 static void describe(const weft_action *a, char *text, size_t bytes)
