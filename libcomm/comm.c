@@ -166,11 +166,11 @@ static weft_result cannot_make(const weft_comm *comm)
 static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEND_CARD_BYTES])
 {
     weft_world *world = comm->world;
-    weft__backend_instance *instance;
+    const weft__backend_instance *instance;
     comm->facts.size = sizeof comm->facts;
     WEFT_TRY(weft__backends_choose(world, comm->config.backend, comm->config.flags, comm->ranks, comm->size, &instance,
                                    &comm->facts));
-    comm->backend = &instance->table;
+    comm->backend = instance->table;
     size_t memory = comm->facts.op_bytes + WEFT_P2P_BATCH_MAX * comm->facts.message_bytes;
     WEFT_TRY(weft__work_pool_take(&world->works, comm->config.works, memory, &comm->slots));
     weft_backend_comm description = {.size = sizeof description,

@@ -75,7 +75,8 @@ static bool begin(weft__work *work)
     }
     weft_result result = weft__start_in_backend(work);
     if (result < 0) {
-        weft_backend_fail(comm, result, "%s", weft_last_error());
+        weft_backend_fail(comm, result, "comm %s: backend %s did not take an operation", comm->name,
+                          comm->backend->name);
         weft__progress_done(&work->op, result);
     }
     return result != WEFT_AGAIN;
@@ -154,11 +155,8 @@ static bool once(weft_world *world)
     unsigned answer = take_fresh(world);
     if (p->held)
         answer |= begin_held(world);
-    for (int i = 0; i < WEFT__BACKENDS; i++) {
-        weft__backend_instance *b = &world->backends[i];
-        if (b->open)
-            answer |= b->table.progress(b->state, p->slice_ticks);
-    }
+    for (int i = 0; i < world->backend_count; i++)
+        answer |= world->backends[i].table->progress(world->backends[i].state, p->slice_ticks);
     bool moved = answer & WEFT_PROGRESS_MOVED;
     p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
     if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
@@ -486,7 +484,7 @@ static weft_result start_engine(weft_world *world)
         return weft__fail_errno("cannot make an epoll descriptor");
     weft_result result = watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], ENGINE_BELL);
     for (int r = 0; r < world->size && result == WEFT_OK; r++)
-        if (r != world->rank && !world->team)
+        if (r != world->rank && !world->config.team)
             result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, RANK_EVENT + (uint64_t)r);
     /* Signals are the program's business. */
     sigset_t all, before;

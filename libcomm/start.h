@@ -17,8 +17,6 @@ bool weft__start_look_before(weft__work *work, weft_result *verdict);
 /* Hand it to the backend, messages to this rank itself carried out before. In the seat, or with a backend that is done
  * at once. */
 weft_result weft__start_in_backend(weft__work *work);
-/* A work that one of this comm was to run after ended with @p before, a failure: so does the comm. */
-void weft__start_fail(weft_comm *comm, weft_result before);
 /* Carry out the messages of a batch from this rank to itself. */
 void weft__p2p_copy_own(const weft_op *op, int self);
 

@@ -159,7 +159,8 @@ static weft_result how_it_ended(weft__work *w)
     if (result < 0) {
         char text[256];
         if (weft_comm_error(w->comm, text, sizeof text) != result)
-            snprintf(text, sizeof text, "an operation on comm %s failed", w->comm->name);
+            snprintf(text, sizeof text, "comm %s: backend %s failed an operation", w->comm->name,
+                     w->comm->backend->name);
         (void)weft__fail_quietly(result, text);
     }
     return result;

@@ -17,7 +17,7 @@ typedef struct weft__card_terms {
     int32_t count; /* of members */
     uint64_t ranks_hash;
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
-    char backend[16];
+    char backend[WEFT_BACKEND_NAME_MAX + 1];
     uint32_t works, p2p_channels, timeout_ms, flags;
 } weft__card_terms;
 
