@@ -5,7 +5,7 @@
 
 #include <weft/version.h>
 
-#include "command.h"
+#include "complain.h"
 #include "subcommands.h"
 
 static const struct {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One failure, as text and exit code. */
+/* Fills in a failure: its text and its exit code. */
 #include "gpt/failure.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "command.h"
+#include "complain.h"
 
 int gpt_fail(gpt_failure *failure, int code, const char *format, ...)
 {

@@ -5,7 +5,7 @@
 #include <weft/result.h>
 
 typedef struct gpt_failure {
-    int code; /* EXIT_* of command.h; 0 = nothing went wrong */
+    int code; /* EXIT_* of complain.h; 0 = nothing went wrong */
     char text[400];
 } gpt_failure;
 

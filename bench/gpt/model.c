@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "command.h"
+#include "complain.h"
 
 void gpt_model_open(gpt_model *model, const gpt_shape *s, gpt_device *device, weft_comm *comm)
 {

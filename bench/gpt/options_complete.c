@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from the options that were given, and which of them do not fit together. */
+/* Fills in what follows from the options that were given, and refuses those that do not fit together. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of a chunk become params of a set of buckets. */
+/* Opens parts: the parameters of a chunk become params of a set of buckets, and its hooks acquire and mark them. */
 #include "gpt/part.h"
 
 #include <stdlib.h>

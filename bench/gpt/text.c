@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "command.h"
+#include "complain.h"
 #include "gpt/random.h"
 
 static int append_file(gpt_text *text, const char *path, gpt_failure *failure)

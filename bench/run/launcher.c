@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread, one poll: signals, input, output and deadlines of all ranks. */
+/* Starts the ranks and serves them until the last has ended: one thread, which waits in one poll for signals, input,
+ * output and deadlines. */
 #include "run/launcher.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "complain.h"
 #include "run/input.h"
 #include "run/output.h"
 #include "run/ranks.h"

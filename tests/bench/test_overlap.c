@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness/test.h"
-#include "prof/overlap.h"
+#include "overlap.h"
 
 static weft_trace_record operation(uint64_t start, uint64_t last, uint64_t wait, uint64_t go)
 {

@@ -18,7 +18,7 @@ static int split(const char *line, char **argv)
     return argc;
 }
 
-static options_result read_line(const char *line, gpt_options *options, gpt_failure *failure)
+static int read_line(const char *line, gpt_options *options, gpt_failure *failure)
 {
     char *argv[MOST];
     return gpt_options_read(options, split(line, argv), argv, failure);
@@ -29,7 +29,7 @@ static void check_refused(const char *line, const char *says)
     gpt_options options;
     gpt_failure failure;
     gpt_shape shape;
-    options_result result = read_line(line, &options, &failure);
+    int result = read_line(line, &options, &failure);
     if (result == OPTIONS_GO)
         gpt_options_shape(&options, &shape, &failure);
     CHECK_MSG(failure.code == EXIT_USAGE, "'%s' is taken", line);
