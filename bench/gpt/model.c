@@ -95,6 +95,7 @@ int gpt_chunk_open(gpt_chunk *chunk, gpt_model *model, size_t index, size_t slot
         free(kept);
         free(chunk->slots);
         free(chunk->params);
+        *chunk = (gpt_chunk){0};
         return gpt_fail(failure, EXIT_FAILED, "no memory for chunk %zu of the model", index);
     }
     for (size_t i = 0; i < slots; i++)

@@ -177,8 +177,11 @@ static int end_file(FILE *file, int (*end)(FILE *file), const char *name, gpt_fa
 
 int gpt_report_close(gpt_report *r, gpt_failure *failure)
 {
-    int code = r->text ? end_file(r->text, fflush, "standard output", failure) : 0;
-    if (r->json && end_file(r->json, r->json == stdout ? fflush : fclose, r->options->json, failure))
+    int code =
+        r->text ? end_file(r->text, fflush, r->text == stdout ? "standard output" : "standard error", failure) : 0;
+    bool is_stdout = r->json == stdout;
+    if (r->json &&
+        end_file(r->json, is_stdout ? fflush : fclose, is_stdout ? "standard output" : r->options->json, failure))
         code = failure->code;
     *r = (gpt_report){0};
     return code;

@@ -67,7 +67,5 @@ int command_topo(int argc, char **argv)
     if (code == EXIT_DONE && options.strict)
         code = check_strict(&p);
     plan_free(&p);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return complain(EXIT_FAILED, "cannot write the result");
     return code;
 }

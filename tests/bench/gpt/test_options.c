@@ -128,6 +128,7 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--split 0,1", "--split is '0,1'");
     check_refused("--split 1,1,1,1", "--split is '1,1,1,1'");
     check_refused("--split 1,", "--split is '1,'");
+    check_refused("--split 1e308,1e308", "--split is '1e308,1e308'");
     check_refused("more", "'more' is no option");
     check_refused("--hidden-size 1000000 --num-attention-heads 1000000 --kv-channels 1000000", "more than this can");
 }
