@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "complain.h"
 #include "gpt/host/device.h"
 #include "gpt/host/gemm.h"
 #include "gpt/math/bf16.h"
