@@ -292,6 +292,9 @@ static weft_result look_for_cards(const weft_comm *comm, unsigned char *cards, b
         if (seen[i])
             continue;
         int rank = comm->ranks[i];
+        /* Before its card: it may have come, done all it had to do and ended since the last look. */
+        bool ended =
+            atomic_load(&world->segments[rank]->header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
         const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->name, comm->incarnation);
         if (card) {
             WEFT_TRY(compare_terms(comm, &comm->card->terms, &card->terms, rank));
@@ -299,8 +302,7 @@ static weft_result look_for_cards(const weft_comm *comm, unsigned char *cards, b
             seen[i] = true;
             continue;
         }
-        bool closed = atomic_load(&world->segments[rank]->header->state) == WEFT__RANK_CLOSED;
-        if (closed || atomic_load(&world->lost[rank]))
+        if (ended)
             return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
         result = WEFT_PENDING;
     }
