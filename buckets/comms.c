@@ -79,10 +79,11 @@ static weft_result start(const weft_buckets *set, const request *r)
     for (int i = 0; i < size; i++)
         ranks[i] = weft_comm_world_rank(r->given, i);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = weft_comm_backend(r->given);
+    weft_result result = weft_comm_config_get(r->given, &config);
     config.works = r->works;
-    config.flags = WEFT__COMM_OWN;
-    return weft_comm_create_start(set->world, name, ranks, size, &config, r->made);
+    config.p2p_channels = 0;
+    config.flags |= WEFT_COMM_NO_P2P | WEFT__COMM_OWN;
+    return result == WEFT_OK ? weft_comm_create_start(set->world, name, ranks, size, &config, r->made) : result;
 }
 
 /* All of them, also behind a failure: ranks must not differ in how often they have used a name. */

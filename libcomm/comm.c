@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/reserved.h"
 
 /* ------------------------------------------------------------------------------------------- the end */
 
@@ -134,6 +135,7 @@ weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", size);
     weft_comm_config config = comm->config;
     config.size = size;
+    config.flags &= ~WEFT__COMM_OWN;
     config.backend = comm->backend->name;
     memcpy(config_out, &config, size < sizeof config ? size : sizeof config);
     return WEFT_OK;

@@ -17,6 +17,7 @@ struct weft_comm {
     weft_backend_facts facts;
     void *backend_comm;
     weft__work_slots *slots;
+    size_t messages_at;      /* in the memory of a work: the messages of a batch */
     uint64_t collectives;    /* started so far */
     _Atomic uint32_t queued; /* works that are not done at once, though the backend does all at once: later ones wait */
 
@@ -42,14 +43,18 @@ struct weft_comm {
     pthread_mutex_t verdict_lock;
     char verdict_text[256];
     _Atomic int32_t verdict;
+    char stuck_text[256]; /* later: operations that could not be ended with the verdict, but with E_STUCK */
 
     weft_comm *next; /* in the world */
 };
 
 /* The comm takes operations: WEFT_OK, or its verdict. */
 weft_result weft__comm_usable(weft_comm *comm);
-/* Keep the first verdict on the comm. False: there was one already. weft__progress_alarm() comes next. */
+/* Keep the first verdict on the comm; of E_STUCK that comes later, keep the text. False: there was a verdict already.
+ * weft__progress_alarm() comes next. */
 bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);
+/* The message of an operation of a failed comm that ended with @p result. */
+const char *weft__comm_failure(const weft_comm *comm, weft_result result);
 /* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
 void weft__comm_carry_out_verdict(weft_comm *comm);
 /* Free what is left of destroyed comms once no other rank looks at it; @p force: now. In the seat. */

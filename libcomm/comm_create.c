@@ -52,12 +52,16 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
             return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", given->size);
         memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
     }
-    if (config->flags & ~(WEFT_COMM_EXACT | WEFT__COMM_OWN))
+    if (config->flags & ~(WEFT_COMM_EXACT | WEFT_COMM_NO_P2P | WEFT__COMM_OWN))
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
     config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
     if (config->works > 4096)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.works is %u, more than 4096", config->works);
-    config->p2p_channels = config->p2p_channels ? config->p2p_channels : P2P_CHANNELS;
+    bool no_p2p = config->flags & WEFT_COMM_NO_P2P;
+    if (no_p2p && config->p2p_channels)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_channels is %u, but its flags say that there is no p2p",
+                          config->p2p_channels);
+    config->p2p_channels = config->p2p_channels || no_p2p ? config->p2p_channels : P2P_CHANNELS;
     if (config->p2p_channels > 64)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_channels is %u, more than 64", config->p2p_channels);
     config->timeout_ms = config->timeout_ms ? config->timeout_ms : world->config.timeout_ms;
@@ -111,7 +115,9 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
     WEFT_TRY(weft__backends_choose(world, comm->config.backend, comm->config.flags, comm->ranks, comm->size, &instance,
                                    &comm->facts));
     comm->backend = &instance->table;
-    size_t memory = comm->facts.op_bytes + WEFT_P2P_BATCH_MAX * comm->facts.message_bytes;
+    size_t most = comm->config.flags & WEFT_COMM_NO_P2P ? 0 : WEFT_P2P_BATCH_MAX;
+    comm->messages_at = weft__round_up(comm->facts.op_bytes + most * comm->facts.message_bytes, WEFT__LINE);
+    size_t memory = comm->messages_at + most * sizeof(weft_p2p);
     WEFT_TRY(weft__work_pool_take(world, comm->config.works, memory, &comm->slots));
     weft_backend_comm description = {.size = sizeof description,
                                      .comm = comm,

@@ -86,6 +86,8 @@ static weft_result prepare(weft_comm *comm, const weft_p2p *batch, size_t count,
                            weft__work **work_out)
 {
     WEFT_TRY(weft__comm_usable(comm));
+    if (comm->config.flags & WEFT_COMM_NO_P2P)
+        return weft__fail(WEFT_E_UNSUPPORTED, "comm %s was made without p2p", comm->name);
     if (count > WEFT_P2P_BATCH_MAX)
         return weft__fail(WEFT_E_RANGE, "comm %s: a batch of %zu messages, more than %d", comm->name, count,
                           WEFT_P2P_BATCH_MAX);
@@ -94,11 +96,12 @@ static weft_result prepare(weft_comm *comm, const weft_p2p *batch, size_t count,
     WEFT_TRY(check_own(comm, batch, count));
     WEFT_TRY(weft__start_prepare(comm, after, WEFT_WORK_NONE, work_out));
     weft__work *work = *work_out;
-    memcpy(work->messages, batch, count * sizeof *batch);
+    weft_p2p *messages = (weft_p2p *)(work->memory + comm->messages_at);
+    memcpy(messages, batch, count * sizeof *batch);
     weft_op *op = &work->op;
     op->is_p2p = 1;
     op->what = (weft_collective){0};
-    op->messages = work->messages;
+    op->messages = messages;
     op->message_count = (uint32_t)count;
     op->label = label;
     return WEFT_OK;

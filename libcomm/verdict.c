@@ -15,6 +15,8 @@ bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
     if (first) {
         snprintf(comm->verdict_text, sizeof comm->verdict_text, "%s", text);
         atomic_store(&comm->verdict, (int32_t)result);
+    } else if (result == WEFT_E_STUCK) {
+        snprintf(comm->stuck_text, sizeof comm->stuck_text, "%s", text);
     }
     pthread_mutex_unlock(&comm->verdict_lock);
     if (!first)
@@ -35,10 +37,18 @@ void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (!weft__comm_fail(comm, result, text))
-        return;
-    weft__log(WEFT_LOG_ERROR, "%s (%s)", text, weft_result_string(result));
-    weft__progress_alarm(comm->world);
+    bool first = weft__comm_fail(comm, result, text);
+    if (first || result == WEFT_E_STUCK)
+        weft__log(WEFT_LOG_ERROR, "%s (%s)", text, weft_result_string(result));
+    if (first)
+        weft__progress_alarm(comm->world);
+}
+
+const char *weft__comm_failure(const weft_comm *comm, weft_result result)
+{
+    if ((weft_result)atomic_load(&comm->verdict) == result)
+        return comm->verdict_text;
+    return result == WEFT_E_STUCK ? comm->stuck_text : "";
 }
 
 void weft__comm_carry_out_verdict(weft_comm *comm)

@@ -220,7 +220,8 @@ static weft_result how_it_ended(weft__work *w)
     weft_result result = (weft_result)w->op.result;
     if (result < 0) {
         char text[256];
-        if (weft_comm_error(w->comm, text, sizeof text) != result)
+        snprintf(text, sizeof text, "%s", weft__comm_failure(w->comm, result));
+        if (!*text)
             snprintf(text, sizeof text, "an operation on comm %s failed", w->comm->name);
         (void)weft__fail_quietly(result, text);
     }

@@ -32,8 +32,7 @@ typedef struct weft__work {
     uint64_t record;          /* of the trace */
     uint64_t ready, start;    /* ticks */
     weft_op op;
-    weft_p2p messages[WEFT_P2P_BATCH_MAX];
-    _Alignas(WEFT__LINE) unsigned char memory[]; /* the backend's */
+    _Alignas(WEFT__LINE) unsigned char memory[]; /* the backend's, then the messages of a batch */
 } weft__work;
 
 /* The slots of one comm: as many as may be in flight. */

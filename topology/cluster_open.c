@@ -27,7 +27,7 @@ static weft_result connect_all(weft_world *world, weft_comm **comm_out)
     char name[WEFT_COMM_NAME_MAX + 1];
     weft__reserved_name((const char *const[]){"cluster"}, 1, name);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.flags = WEFT__COMM_OWN;
+    config.flags = WEFT__COMM_OWN | WEFT_COMM_NO_P2P;
     return weft_comm_create(world, name, NULL, 0, &config, comm_out);
 }
 

@@ -389,6 +389,37 @@ TEST(a_rank_that_gives_up_ends_the_reductions_of_all)
     on_ranks(2, SIZES(2, 2), given_up);
 }
 
+/* The comms that a set opens are made as the given ones: rank 1 marks nothing, and is not waited for any longer than on
+ * the given comm. */
+static void silent(rank_state *r)
+{
+    weft_comm_config given = WEFT_COMM_CONFIG_INIT, opened = WEFT_COMM_CONFIG_INIT;
+    given.timeout_ms = 500;
+    given.flags = WEFT_COMM_EXACT;
+    weft_comm *dp;
+    CHECK_OK(weft_comm_create(r->world, "dp", (int[]){0, 1}, 2, &given, &dp));
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp;
+    CHECK_OK(weft_buckets_create(r->params, &comms, NULL, &r->set));
+    CHECK_OK(weft_comm_config_get(r->set->lanes[0].gather_comm, &opened));
+    CHECK_INT(opened.timeout_ms, 500);
+    CHECK_INT(opened.flags, WEFT_COMM_EXACT | WEFT_COMM_NO_P2P);
+    CHECK_INT(opened.p2p_channels, 0);
+    if (r->rank == 0) {
+        microbatch(r, true, 1);
+        CHECK_REFUSED(weft_buckets_reduce(&r->set, 1, 0), WEFT_E_TIMEOUT, "not arrived: 1");
+    }
+    CHECK_OK(weft_barrier_run(r->all, WEFT_STREAM_HOST));
+    weft_buckets_destroy(r->set);
+    r->set = NULL;
+    weft_comm_destroy(dp);
+}
+
+TEST(a_silent_rank_is_named_when_the_time_of_the_given_comm_is_over)
+{
+    on_ranks(2, SIZES(2, 2), silent);
+}
+
 static void chunks(rank_state *r)
 {
     weft_params *second = PARAMS_OF(4, 9);

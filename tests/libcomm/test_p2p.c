@@ -2,6 +2,8 @@
 /* Messages: order, independence, batches, sizes, and messages of a rank to itself. */
 #include <stdlib.h>
 
+#include "backend/local/page.h"
+#include "comm.h"
 #include "harness/ranks.h"
 
 static weft_p2p message(weft_p2p_kind kind, int peer, uint32_t channel, float *buffer, size_t count)
@@ -266,6 +268,78 @@ TEST(a_rank_may_send_to_itself_in_one_batch)
 {
     ranks_as_threads(1, NULL, to_oneself, NULL);
     ranks_both_ways(2, to_oneself, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- small ones */
+
+/* After more small messages than a lane holds at a time, all received: one whose receiver waits for the sender. */
+static void small_after_many(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.timeout_ms = 5000;
+    weft_comm *comm = all_ranks(world, "small", &config);
+    bool sends = weft_comm_rank(comm) == 0;
+    enum { COUNT = 256 };
+    void *memory;
+    CHECK_OK(weft_memory_alloc(world, COUNT * sizeof(float), &memory));
+    float heard = 0;
+    for (int i = 0; i < 100; i++) {
+        weft_p2p one = message(sends ? WEFT_SEND : WEFT_RECV, sends, 0, memory, COUNT);
+        weft_p2p answer = message(sends ? WEFT_RECV : WEFT_SEND, sends, 1, &heard, 1);
+        run(comm, &one, 1);
+        run(comm, &answer, 1);
+    }
+    weft_p2p last = message(sends ? WEFT_SEND : WEFT_RECV, sends, 0, memory, COUNT);
+    if (sends)
+        run(comm, &last, 1);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    if (!sends)
+        run(comm, &last, 1);
+    weft_memory_free(world, memory);
+    weft_comm_destroy(comm);
+}
+
+TEST(a_small_message_is_done_at_once_however_many_came_before)
+{
+    ranks_both_ways(2, small_after_many, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- comms without p2p */
+
+static void without_p2p(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.flags = WEFT_COMM_NO_P2P;
+    weft_comm *comm = all_ranks(world, "plain", &config), *other = all_ranks(world, "other", NULL);
+    int rank = weft_comm_rank(comm), ranks = weft_comm_size(comm);
+    float v = 1, sum;
+    CHECK_OK(weft_all_reduce_run(comm, &v, &sum, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+    CHECK(sum == (float)ranks);
+    weft_p2p m[] = {message(WEFT_SEND, rank, 0, &v, 1), message(WEFT_RECV, rank, 0, &sum, 1)};
+    weft_work work;
+    CHECK_RESULT(weft_p2p_start(comm, m, 2, 0, WEFT_STREAM_HOST, &work), WEFT_E_UNSUPPORTED);
+    CHECK_HAS(weft_last_error(), "comm plain was made without p2p");
+    weft_comm_config got = WEFT_COMM_CONFIG_INIT;
+    CHECK_OK(weft_comm_config_get(comm, &got));
+    CHECK_INT(got.p2p_channels, 0);
+    CHECK_INT(got.flags, WEFT_COMM_NO_P2P);
+    CHECK(comm->slots->stride + WEFT_P2P_BATCH_MAX * sizeof(weft_p2p) <= other->slots->stride);
+    config.p2p_channels = 3;
+    weft_comm *never;
+    CHECK_RESULT(weft_comm_create(world, "never", &rank, 1, &config, &never), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "p2p_channels is 3");
+    weft_comm_destroy(comm);
+    weft_comm_destroy(other);
+}
+
+TEST(a_comm_without_p2p_refuses_messages_and_keeps_no_room_for_them)
+{
+    ranks_as_threads(1, NULL, without_p2p, NULL);
+    ranks_both_ways(2, without_p2p, NULL);
+    weft__page_layout with = weft__page_lay_out(8, 2, 4096), without = weft__page_lay_out(8, 0, 4096);
+    CHECK(without.total + 8 * 2 * with.mail_bytes < with.total);
 }
 
 /* ------------------------------------------------------------------------------------------- differences */

@@ -185,6 +185,100 @@ TEST(no_wake_is_lost_while_the_seat_is_left)
     ranks_as_threads(2, NULL, publish_into_the_gap, NULL);
 }
 
+/* Operations of every kind, small and large, out of memory that others reach and out of memory they do not. */
+static void sleep_in_everything(weft_world *world, void *argument)
+{
+    int rounds = *(const int *)argument;
+    weft_comm *comm = all_ranks(world, "all", NULL);
+    world->progress.yields = 0;
+    world->progress.spin_ticks = 0;
+    enum { LARGE = 40000, RANKS = 3 };
+    int rank = weft_world_rank(world);
+    void *heap;
+    CHECK_OK(weft_memory_alloc(world, sizeof(float) * 2 * RANKS * LARGE, &heap));
+    float *plain = calloc(2 * RANKS * LARGE, sizeof *plain);
+    for (int i = 0; i < rounds; i++) {
+        weft_collective c = WEFT_COLLECTIVE_INIT;
+        float *memory = (i >> 1 & 1) ^ (i % 5 == rank) ? plain : heap;
+        c.count = i & 1 ? LARGE : 3;
+        c.kind = (weft_collective_kind)(i % WEFT_COLLECTIVE_KINDS);
+        c.root = i % RANKS;
+        c.send = memory;
+        c.recv = c.kind == WEFT_ALL_TO_ALL && i & 4 ? memory : memory + RANKS * LARGE;
+        c.reduction = WEFT_MAX;
+        CHECK_OK(weft_collective_run(comm, &c, WEFT_STREAM_HOST));
+        for (int k = 0; k < 20 && i % 10 == 0; k++) /* the root comes to wait for a slot */
+            CHECK_OK(weft_broadcast_run(comm, memory, memory, 3, WEFT_FP32, i % RANKS, WEFT_STREAM_HOST));
+        weft_p2p m[] = {{WEFT_SEND, (rank + 1) % RANKS, 0, WEFT_FP32, memory, c.count, 0},
+                        {WEFT_RECV, (rank + RANKS - 1) % RANKS, 0, WEFT_FP32, memory + LARGE, c.count, 0}};
+        CHECK_OK(weft_p2p_run(comm, m, 2, 0, WEFT_STREAM_HOST));
+        for (int k = 0; k < 40 && i % 10 == 0; k++) /* and a sender for its lane */
+            if (rank < 2)
+                CHECK_OK(weft_p2p_run(comm,
+                                      &(weft_p2p){rank ? WEFT_RECV : WEFT_SEND, !rank, 1, WEFT_FP32, plain, 900, 0}, 1,
+                                      0, WEFT_STREAM_HOST));
+    }
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    free(plain);
+    weft_memory_free(world, heap);
+    weft_comm_destroy(comm);
+}
+
+TEST(no_wake_is_lost_in_operations_of_any_kind)
+{
+    int rounds = test_is_slow() ? 300 : 3000;
+    ranks_both_ways(3, sleep_in_everything, &rounds);
+}
+
+/* ------------------------------------------------------------------------------------------- waking */
+
+static _Atomic long rings;
+void __real_weft__segment_ring(const weft__segment *segment, uint32_t who);
+void __wrap_weft__segment_ring(const weft__segment *segment, uint32_t who);
+void __wrap_weft__segment_ring(const weft__segment *segment, uint32_t who)
+{
+    atomic_fetch_add(&rings, 1);
+    __real_weft__segment_ring(segment, who);
+}
+
+/* The ranks come one after the other, each asleep when the next one comes. */
+static void come_one_by_one(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "queue", NULL);
+    int rank = weft_world_rank(world), ranks = weft_world_size(world);
+    world->progress.yields = 0;
+    world->progress.spin_ticks = 0;
+    enum { TIMES = 20 };
+    float in[2] = {1, 2}, out[2 * 8];
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    compute_ms(20);
+    long before = atomic_load(&rings);
+    for (int i = 0; i < TIMES; i++) {
+        usleep((useconds_t)rank * 3000);
+        if (i % 3 == 0)
+            CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+        else if (i % 3 == 1)
+            CHECK_OK(weft_all_reduce_run(comm, in, out, 2, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+        else
+            CHECK_OK(weft_all_gather_run(comm, in, out, 2, WEFT_FP32, WEFT_STREAM_HOST));
+    }
+    if (rank == ranks - 1) { /* the last one of all: nobody rings any more for these */
+        long rung = atomic_load(&rings) - before;
+        CHECK_MSG(rung <= TIMES * (ranks - 1), "%d operations of %d ranks rang %ld bells", TIMES, ranks, rung);
+        test_note("%d operations of %d ranks rang %ld bells", TIMES, ranks, rung);
+    }
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_comm_destroy(comm);
+}
+
+TEST(a_small_operation_rings_each_sleeper_once_at_most)
+{
+    ranks_as_threads(4, NULL, come_one_by_one, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- hot paths */
 
 static _Atomic long locks;

@@ -21,6 +21,12 @@ static bool sends(const weft__local_comm *lc, const weft_op *op)
     return op->what.kind != WEFT_BARRIER && (op->what.kind != WEFT_BROADCAST || op->what.root == lc->rank);
 }
 
+/* A small operation of all moves when all have arrived: it is not worth looking at before. */
+static bool moves_together(const weft__local_comm *lc)
+{
+    return lc->plan.in_slot && lc->plan.meet == WEFT__EVERYBODY;
+}
+
 /* Everybody must have released what lies in the slot that operation @p number will use. */
 static bool slot_is_free(weft__local_comm *lc, uint64_t number)
 {
@@ -69,6 +75,34 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
         d->recv = weft__local_offset(lc, c->recv, payload);
 }
 
+static bool reduces(const weft_op *op)
+{
+    return op->what.kind == WEFT_ALL_REDUCE || op->what.kind == WEFT_REDUCE_SCATTER || op->what.kind == WEFT_REDUCE;
+}
+
+/* Can a member that has arrived be waiting for this rank? Of a small operation with a root, one side only waits. */
+static bool waits_for_arrival(const weft__local_comm *lc, const weft_op *op, int member)
+{
+    if (lc->plan.in_slot && op->what.kind == WEFT_BROADCAST)
+        return lc->rank == op->what.root;
+    if (lc->plan.in_slot && op->what.kind == WEFT_REDUCE)
+        return member == op->what.root;
+    return true;
+}
+
+/* This rank has arrived. Compare with those who are there, and wake whom that helps: anyone who can fetch from this
+ * rank alone, or all that wait if it is the last one. */
+static void greet(weft__local_comm *lc, weft_op *op)
+{
+    bool all = true;
+    for (int i = 0; i < lc->count; i++)
+        all &= weft__local_met(lc, op, i);
+    bool alone = sends(lc, op) && !reduces(op) && !moves_together(lc);
+    for (int i = 0; i < lc->count; i++)
+        if (i != lc->rank && waits_for_arrival(lc, op, i) && (all || (alone && lc->met[i] >= op->number)))
+            weft__local_wake(lc, i);
+}
+
 static bool enter(weft__local_comm *lc, weft_op *op)
 {
     if (!slot_is_free(lc, op->number))
@@ -84,7 +118,7 @@ static bool enter(weft__local_comm *lc, weft_op *op)
     d->arrived_ticks = op->last_arrival = weft__ticks();
     op->late_rank = lc->ranks[lc->rank];
     atomic_store(&lc->page->arrived, op->number);
-    weft__local_wake_all(lc);
+    greet(lc, op);
     return true;
 }
 
@@ -103,6 +137,8 @@ static bool have_met(weft__local_comm *lc, weft_op *op, weft__whom whom)
 
 static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
 {
+    if (moves_together(lc) && !have_met(lc, op, WEFT__EVERYBODY))
+        return 0;
     bool sums_for_others = !lc->plan.in_slot && (op->what.kind == WEFT_ALL_REDUCE || op->what.kind == WEFT_REDUCE);
     if (sums_for_others && !lc->plan.fused) {
         if (!have_met(lc, op, WEFT__EVERYBODY))
@@ -114,21 +150,20 @@ static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
     return answer;
 }
 
-/* Members whose memory was read where it lies: nobody may have failed and given it away meanwhile. */
-static bool all_still_good(weft__local_comm *lc, const weft_op *op)
+/* This rank's part of the result is there, for those who fetch results already. */
+static void produce(weft__local_comm *lc, const weft_op *op)
 {
+    atomic_store(&lc->page->produced, op->number);
     for (int i = 0; i < lc->count; i++)
-        if (i != lc->rank && !weft__local_still_good(lc, i, op->number))
-            return false;
-    return true;
+        if (i != lc->rank && weft__local_sleeps(lc, i) && atomic_load(&lc->pages[i]->produced) >= op->number)
+            weft__local_wake(lc, i);
 }
 
 static weft__phase after_move(weft__local_comm *lc, weft_op *op)
 {
     if (op->what.kind != WEFT_ALL_REDUCE || lc->plan.in_slot || lc->plan.fused)
         return WEFT__RELEASE;
-    atomic_store(&lc->page->produced, op->number);
-    weft__local_wake_all(lc);
+    produce(lc, op);
     weft__plan_second(lc, op);
     if (weft__page_descriptor(lc->page, op->number)->recv != WEFT__NOWHERE)
         drop_pushes(lc);
@@ -147,6 +182,33 @@ static bool is_released(const weft__local_comm *lc, const weft_op *op)
     return true;
 }
 
+/* Can the member be waiting until all have let go: of its memory, or of the slot that its next operation needs? */
+static bool waits_for_release(const weft__local_comm *lc, const weft_op *op, int member)
+{
+    uint64_t arrived = atomic_load(&lc->pages[member]->arrived);
+    return arrived == op->number ? !lc->plan.in_slot : arrived + 1 >= op->number + WEFT__AHEAD;
+}
+
+static bool all_have_released(const weft__local_comm *lc, uint64_t number)
+{
+    for (int i = 0; i < lc->count; i++)
+        if (atomic_load(&lc->pages[i]->released) < number)
+            return false;
+    return true;
+}
+
+/* Let go of the others' memory. Those that wait for it can go on when the last one has, or the root where only that
+ * one reads. */
+static void release(weft__local_comm *lc, const weft_op *op)
+{
+    atomic_store(&lc->page->released, op->number);
+    bool alone = op->what.kind == WEFT_REDUCE && op->what.root == lc->rank;
+    for (int i = 0; i < lc->count; i++)
+        if (i != lc->rank && weft__local_sleeps(lc, i) && waits_for_release(lc, op, i) &&
+            (alone || all_have_released(lc, op->number)))
+            weft__local_wake(lc, i);
+}
+
 /* Take the head one phase on, if it can be. */
 static unsigned advance(weft__local_comm *lc, weft_op *op)
 {
@@ -160,21 +222,20 @@ static unsigned advance(weft__local_comm *lc, weft_op *op)
         return WEFT_PROGRESS_MOVED;
     case WEFT__MOVE:
         answer = move(lc, op, &done);
-        if (done && all_still_good(lc, op)) {
+        if (done && weft__local_all_still_good(lc, op)) {
             lc->phase = after_move(lc, op);
             answer = WEFT_PROGRESS_MOVED;
         }
         return answer;
     case WEFT__SECOND_MOVE:
         answer = weft__move_some(lc, op, &done);
-        if (done && all_still_good(lc, op)) {
+        if (done && weft__local_all_still_good(lc, op)) {
             lc->phase = WEFT__RELEASE;
             answer = WEFT_PROGRESS_MOVED;
         }
         return answer;
     case WEFT__RELEASE:
-        atomic_store(&lc->page->released, op->number);
-        weft__local_wake_all(lc);
+        release(lc, op);
         lc->phase = WEFT__LEAVE;
         return WEFT_PROGRESS_MOVED;
     case WEFT__LEAVE:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a comm: a page in this rank's heap, then the pages of the others, and in the end everybody's leave. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,9 +96,22 @@ weft_result weft__local_comm_connect(void *comm, const unsigned char *cards)
     return WEFT_OK;
 }
 
+/* What is left will not be done: the others must not take what it reads or writes for good. */
+static void fail_what_is_left(weft__local_comm *lc)
+{
+    weft_result verdict = (weft_result)atomic_load(&lc->comm->verdict);
+    char text[sizeof lc->page->verdict_text];
+    snprintf(text, sizeof text, "rank %d has destroyed comm %s with operations in flight", lc->ranks[lc->rank],
+             lc->name);
+    weft__local_abort(lc, verdict == WEFT_OK ? WEFT_E_ABORTED : verdict,
+                      verdict == WEFT_OK ? text : lc->comm->verdict_text);
+}
+
 void weft__local_comm_leave(void *comm)
 {
     weft__local_comm *lc = comm;
+    if ((lc->head || lc->busy_lanes) && !lc->failed)
+        fail_what_is_left(lc);
     for (weft__local_comm **link = &lc->local->active; lc->active && *link; link = &(*link)->next)
         if (*link == lc) {
             *link = lc->next;

@@ -6,17 +6,18 @@
 #include "backend/local/local.h"
 #include "base/clock.h"
 
-#define LINGER_NS  200000000.0 /* a member that is stopped in the middle of a write gets this long to finish it */
-#define LOOK_EVERY 16          /* looks in vain between two looks for failures */
+#define STUCK_NS 5000000000ull /* a member that does not stop writing is given up then */
 
 void weft__local_abort(void *comm, weft_result result, const char *text)
 {
     weft__local_comm *lc = comm;
+    uint64_t patience_ns = lc->comm->timeout_ns < STUCK_NS ? lc->comm->timeout_ns : STUCK_NS;
     snprintf(lc->page->verdict_text, sizeof lc->page->verdict_text, "%s", text);
     lc->page->verdict_number = lc->head ? lc->head->number : lc->last_number + 1;
     atomic_store(&lc->page->verdict, (int32_t)result);
     lc->failed = true;
-    lc->give_back_ticks = weft__ticks() + (uint64_t)(LINGER_NS / lc->local->world->progress.ns_per_tick);
+    lc->failed_ticks = weft__ticks();
+    lc->stuck_ticks = lc->failed_ticks + (uint64_t)((double)patience_ns / lc->local->world->progress.ns_per_tick);
     weft__local_wake_all(lc);
 }
 
@@ -35,6 +36,14 @@ static bool take_over_verdict(weft__local_comm *lc, int member, uint64_t number)
 bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number)
 {
     return !take_over_verdict(lc, member, number);
+}
+
+bool weft__local_all_still_good(weft__local_comm *lc, const weft_op *op)
+{
+    for (int i = 0; i < lc->count; i++)
+        if (i != lc->rank && !weft__local_still_good(lc, i, op->number))
+            return false;
+    return true;
 }
 
 /* Is the head waiting for this member, which has left? Its counters were its last word, so they are read after that. */
@@ -66,40 +75,69 @@ void weft__local_look_for_failure(weft__local_comm *lc)
     }
 }
 
-/* May this member still write into a buffer of ours? It stops when it has seen the failure, or when it has gone. */
-static bool may_write(const weft__local_comm *lc, int member)
+/* Do members write into the buffer of the head? Not before all have arrived; one that arrives now sees our verdict
+ * first. */
+static bool is_written_by_others(const weft__local_comm *lc)
 {
-    const weft__page *page = lc->pages[member];
-    return member != lc->rank && atomic_load(&page->verdict) == WEFT_OK && !has_left(lc, member) &&
-           !atomic_load(&lc->local->world->lost[lc->ranks[member]]) && atomic_load(&page->released) < lc->head->number;
+    const weft_op *op = lc->head;
+    if (!op || lc->phase == WEFT__ENTER || (op->what.kind == WEFT_REDUCE && op->what.root != lc->rank))
+        return false;
+    if (lc->phase != WEFT__MOVE || lc->plan.fused)
+        return lc->plan.fused;
+    for (int i = 0; i < lc->count; i++)
+        if (atomic_load(&lc->pages[i]->arrived) < op->number)
+            return false;
+    return weft__plan_can_fuse(lc, op);
 }
 
-static bool must_linger(const weft__local_comm *lc)
+/* A member that may still write there, -1 if none does: it has not said that it has seen a failure, let go, or gone. */
+static int writer_left(const weft__local_comm *lc)
 {
-    if (!lc->head || lc->phase == WEFT__ENTER || weft__ticks() > lc->give_back_ticks)
-        return false;
-    if (weft__page_descriptor(lc->page, lc->head->number)->recv == WEFT__NOWHERE)
-        return false;
-    for (int i = 0; i < lc->count; i++)
-        if (may_write(lc, i))
-            return true;
-    return false;
+    if (!is_written_by_others(lc))
+        return -1;
+    for (int i = 0; i < lc->count; i++) {
+        const weft__page *page = lc->pages[i];
+        bool stopped = i == lc->rank || atomic_load(&page->verdict) != WEFT_OK || has_left(lc, i) ||
+                       atomic_load(&lc->local->world->lost[lc->ranks[i]]) ||
+                       atomic_load(&page->released) >= lc->head->number;
+        if (!stopped)
+            return i;
+    }
+    return -1;
+}
+
+static void end_head(weft__local_comm *lc, weft_result result)
+{
+    weft_op *op = lc->head;
+    lc->head = op->next;
+    weft_backend_done(op, result);
+}
+
+static void give_up_writer(weft__local_comm *lc, int writer)
+{
+    weft_backend_fail(lc->comm, WEFT_E_STUCK,
+                      "comm %s, operation %llu: rank %d may still write into the buffer of rank %d: it has not shown "
+                      "for %.1f s that it knows of the failure",
+                      lc->name, (unsigned long long)lc->head->number, lc->ranks[writer], lc->ranks[lc->rank],
+                      (double)(weft__ticks() - lc->failed_ticks) * lc->local->world->progress.ns_per_tick * 1e-9);
+    end_head(lc, WEFT_E_STUCK);
 }
 
 unsigned weft__local_give_back(weft__local_comm *lc)
 {
-    if (!lc->failed || must_linger(lc))
+    if (!lc->failed)
         return 0;
-    weft_result verdict = (weft_result)atomic_load(&lc->comm->verdict);
-    while (lc->head) {
-        weft_op *op = lc->head;
-        lc->head = op->next;
-        weft_backend_done(op, verdict);
-    }
+    int writer = writer_left(lc);
+    if (writer >= 0 && weft__ticks() < lc->stuck_ticks)
+        return 0;
+    if (writer >= 0)
+        give_up_writer(lc, writer);
+    while (lc->head)
+        end_head(lc, (weft_result)atomic_load(&lc->comm->verdict));
     lc->tail = &lc->head;
     lc->phase = WEFT__ENTER;
     weft__lanes_give_back(lc);
-    return WEFT_PROGRESS_MOVED;
+    return writer >= 0 ? 0 : WEFT_PROGRESS_MOVED; /* that time passes is nothing one is woken for */
 }
 
 /* ------------------------------------------------------------------------------------------- explaining */

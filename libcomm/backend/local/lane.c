@@ -9,7 +9,6 @@
 #include "base/clock.h"
 
 #define SMALL ((size_t)4 << 10)
-#define PART  ((size_t)64 << 10)
 
 /* Messages in the order they were started. */
 typedef struct queue {
@@ -144,22 +143,16 @@ static void message_done(weft__message *m)
         weft_backend_done(m->op, WEFT_OK);
 }
 
-static void mark_first(weft_op *op)
-{
-    if (!op->first)
-        op->first = weft__ticks();
-}
-
 /* ------------------------------------------------------------------------------------------- sending */
 
-static void post(weft__local_comm *lc, weft__lane *lane, weft__message *m, uint64_t mode, uint64_t offset)
+/* The peer is woken by the caller, once for all that it publishes. */
+static void post(weft__lane *lane, weft__message *m, uint64_t mode, uint64_t offset)
 {
     m->entry = lane->posts;
     lane->out->entries[lane->posts % WEFT__MAIL_ENTRIES] =
         (weft__mail_entry){.bytes = m->bytes, .tag = m->what->tag, .offset = offset, .mode = mode};
     atomic_store(&lane->out->posted, ++lane->posts);
-    weft__local_wake(lc, lane->peer);
-    mark_first(m->op);
+    weft__local_mark_first(m->op);
 }
 
 static bool has_entry(weft__lane *lane)
@@ -169,52 +162,60 @@ static bool has_entry(weft__lane *lane)
     return lane->posts - lane->taken_seen < WEFT__MAIL_ENTRIES;
 }
 
-/* Stream on. True: all of the first message is in the pipe. */
-static bool stream(weft__local_comm *lc, weft__lane *lane, weft__message *m, unsigned *moved)
+/* Put as much of a message into the pipe as there is room for. How much it was. */
+static size_t stream(weft__lane *lane, weft__message *m)
 {
-    size_t part;
-    while (m->done < m->bytes) {
+    size_t before = m->done, part = 1;
+    while (m->done < m->bytes && part) {
         part = weft__pipe_write(&lane->writer, (const unsigned char *)m->what->buffer + m->done, m->bytes - m->done);
-        if (!part)
-            return false;
         m->done += part;
-        *moved = WEFT_PROGRESS_MOVED;
-        weft__local_wake(lc, lane->peer);
     }
-    return true;
+    return m->done - before;
 }
 
+/* Can the message go at once? A little room is left, so that it can whatever came before. */
 static bool fits_pipe(weft__lane *lane, size_t bytes)
 {
-    unsigned char *to;
-    return bytes <= SMALL && lane->writer.position - lane->writer.read_seen + bytes <= lane->writer.bytes - SMALL &&
-           (bytes == 0 || weft__pipe_room(&lane->writer, &to) > 0);
+    if (bytes > SMALL)
+        return false;
+    uint64_t most = lane->writer.bytes - SMALL - bytes;
+    return weft__pipe_used(&lane->writer, most) <= most;
+}
+
+/* Post the first message. True: its bytes go through the pipe. */
+static bool post_first(weft__local_comm *lc, weft__lane *lane)
+{
+    weft__message *m = lane->unposted.first;
+    uint64_t offset = fits_pipe(lane, m->bytes) ? WEFT__NOWHERE : weft__local_offset(lc, m->what->buffer, m->bytes);
+    if (offset == WEFT__NOWHERE) {
+        post(lane, m, WEFT__MAIL_IN_PIPE, 0);
+        return true;
+    }
+    post(lane, m, WEFT__MAIL_DIRECT, offset);
+    put(&lane->posted, take(&lane->unposted));
+    return false;
 }
 
 static unsigned send_some(weft__local_comm *lc, weft__lane *lane)
 {
     unsigned moved = 0;
-    while (lane->unposted.first) {
+    while (lane->unposted.first && (lane->streaming || has_entry(lane))) {
         weft__message *m = lane->unposted.first;
         if (!lane->streaming) {
-            if (!has_entry(lane))
-                break;
-            uint64_t offset =
-                fits_pipe(lane, m->bytes) ? WEFT__NOWHERE : weft__local_offset(lc, m->what->buffer, m->bytes);
             moved = WEFT_PROGRESS_MOVED;
-            if (offset != WEFT__NOWHERE) {
-                post(lc, lane, m, WEFT__MAIL_DIRECT, offset);
-                put(&lane->posted, take(&lane->unposted));
+            lane->streaming = post_first(lc, lane);
+            if (!lane->streaming)
                 continue;
-            }
-            post(lc, lane, m, WEFT__MAIL_IN_PIPE, 0);
-            lane->streaming = true;
         }
-        if (!stream(lc, lane, m, &moved))
+        if (stream(lane, m))
+            moved = WEFT_PROGRESS_MOVED;
+        if (m->done < m->bytes)
             break;
         lane->streaming = false;
         message_done(take(&lane->unposted));
     }
+    if (moved)
+        weft__local_wake(lc, lane->peer);
     if (lane->posted.first)
         lane->taken_seen = atomic_load(&lane->out_taken->taken);
     while (lane->posted.first && lane->taken_seen > lane->posted.first->entry) {
@@ -245,7 +246,7 @@ static bool matches(weft__local_comm *lc, const weft__lane *lane, const weft__ma
 static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_entry *e, weft__message *m)
 {
     const unsigned char *from;
-    size_t left = m->bytes - m->done, part = left < PART ? left : PART;
+    size_t left = m->bytes - m->done, part = left < WEFT__PART ? left : WEFT__PART;
     if (e->mode == WEFT__MAIL_DIRECT) {
         from = lc->bases[lane->peer] + e->offset + m->done;
     } else {
@@ -255,12 +256,21 @@ static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_ent
     if (!part)
         return 0;
     memcpy((unsigned char *)m->what->buffer + m->done, from, part);
-    if (e->mode == WEFT__MAIL_IN_PIPE) {
-        weft__pipe_took(&lane->reader, part, part == left);
-        weft__local_wake(lc, lane->peer);
-    }
+    if (e->mode == WEFT__MAIL_IN_PIPE)
+        weft__local_took(lc, lane->peer, &lane->reader, part, part == left);
     m->done += part;
     return part;
+}
+
+/* Say so. The sender can go on if it counts on us to take it, or has no entry left for its next one. */
+static void took_message(weft__local_comm *lc, weft__lane *lane, uint64_t mode)
+{
+    uint64_t before = lane->takes++;
+    atomic_store(&lane->in_taken->taken, lane->takes);
+    if (!weft__local_sleeps(lc, lane->peer))
+        return;
+    if (mode == WEFT__MAIL_DIRECT || atomic_load(&lane->in->posted) - before >= WEFT__MAIL_ENTRIES)
+        weft__local_wake(lc, lane->peer);
 }
 
 static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
@@ -275,7 +285,7 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
         const weft__mail_entry *e = &lane->in->entries[lane->takes % WEFT__MAIL_ENTRIES];
         if (m->done == 0 && !matches(lc, lane, e, m))
             break;
-        mark_first(m->op);
+        weft__local_mark_first(m->op);
         while (m->done < m->bytes && fetch(lc, lane, e, m)) {
             moved = WEFT_PROGRESS_MOVED;
             if (m->done < m->bytes && weft__local_turn_over(lc->local))
@@ -285,8 +295,7 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
             break;
         if (e->mode == WEFT__MAIL_DIRECT && !weft__local_still_good(lc, lane->peer, WEFT__ANY_NUMBER))
             break;
-        atomic_store(&lane->in_taken->taken, ++lane->takes);
-        weft__local_wake(lc, lane->peer);
+        took_message(lc, lane, e->mode);
         message_done(take(&lane->wanted));
         moved = WEFT_PROGRESS_MOVED;
     }

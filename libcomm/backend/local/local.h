@@ -77,8 +77,8 @@ typedef struct weft__local_comm {
     weft__lane *busy_lanes;
 
     /* Failure. */
-    bool failed;              /* the verdict was told to the members */
-    uint64_t give_back_ticks; /* operations end at the latest then */
+    bool failed;                        /* the verdict was told to the members, */
+    uint64_t failed_ticks, stuck_ticks; /* then; operations end at the latest then */
     bool connected, active;
     struct weft__local_comm *next; /* active */
 } weft__local_comm;
@@ -108,7 +108,9 @@ void weft__local_look_for_failure(weft__local_comm *lc);
  * fails. */
 #define WEFT__ANY_NUMBER UINT64_MAX
 bool weft__local_still_good(weft__local_comm *lc, int member, uint64_t number);
-/* Give operations of a failed comm back once nobody writes into their buffers. */
+/* The same of all members; before this rank writes into their memory too. */
+bool weft__local_all_still_good(weft__local_comm *lc, const weft_op *op);
+/* Give operations of a failed comm back once nobody writes into their buffers; E_STUCK if somebody does not stop. */
 unsigned weft__local_give_back(weft__local_comm *lc);
 void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);
 
@@ -148,6 +150,14 @@ void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, si
 
 /* ------------------------------------------------------------------------------------------- small things */
 
+#define WEFT__PART ((size_t)64 << 10) /* moved between two looks at the clock, and at who has failed */
+
+static inline void weft__local_mark_first(weft_op *op)
+{
+    if (!op->first)
+        op->first = weft__ticks();
+}
+
 /* A part has been moved: is the turn over? Reading the clock may cost as much as a small operation, so small ones never
  * ask. */
 static inline bool weft__local_turn_over(weft__local *local)
@@ -178,7 +188,14 @@ static inline bool weft__local_has_verdict(const weft__local_comm *lc)
     return atomic_load_explicit(&lc->comm->verdict, memory_order_relaxed) != WEFT_OK;
 }
 
-/* Something was published for this member. */
+/* Wakes: what was published is at most one ring, a system call, for each member that sleeps and can go on because of
+ * it; a member that is awake, or would only look and sleep again, costs none. Who sleeps has said so and then looked at
+ * everything once more, so of several that publish what it waits for, the last one finds it asleep. */
+static inline bool weft__local_sleeps(const weft__local_comm *lc, int member)
+{
+    return atomic_load(&weft__local_segment(lc, member)->header->asleep) != WEFT__AWAKE;
+}
+
 static inline void weft__local_wake(const weft__local_comm *lc, int member)
 {
     weft__segment_wake(weft__local_segment(lc, member));
@@ -189,6 +206,16 @@ static inline void weft__local_wake_all(const weft__local_comm *lc)
     for (int i = 0; i < lc->count; i++)
         if (i != lc->rank)
             weft__local_wake(lc, i);
+}
+
+/* Bytes from this member's pipe have been used; a writer that has found it full can go on. */
+static inline void weft__local_took(const weft__local_comm *lc, int member, weft__pipe_reader *reader, size_t bytes,
+                                    bool last)
+{
+    uint64_t before = reader->position;
+    weft__pipe_took(reader, bytes, last);
+    if (weft__local_sleeps(lc, member) && weft__pipe_was_full(reader, before))
+        weft__local_wake(lc, member);
 }
 
 #endif

@@ -6,7 +6,6 @@
 #include "backend/local/local.h"
 #include "base/clock.h"
 
-#define PART  ((size_t)64 << 10) /* moved between two looks at the clock */
 #define BLOCK ((size_t)16 << 10) /* of a fused sum: stays in the first-level cache until all have it */
 
 static size_t least(size_t a, size_t b)
@@ -95,16 +94,8 @@ static size_t next_bytes(weft__local_comm *lc, weft_op *op, const weft__move *mo
 
 static void took(weft__local_comm *lc, weft_op *op, const weft__move *move, int member, size_t part)
 {
-    if (direct(lc, op, move, member))
-        return;
-    weft__pipe_took(&lc->readers[member], part, move->done + part == move->bytes);
-    weft__local_wake(lc, member);
-}
-
-static void mark_first(weft_op *op)
-{
-    if (!op->first)
-        op->first = weft__ticks();
+    if (!direct(lc, op, move, member))
+        weft__local_took(lc, member, &lc->readers[member], part, move->done + part == move->bytes);
 }
 
 /* ------------------------------------------------------------------------------------------- moves and pushes */
@@ -114,12 +105,12 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     const unsigned char *from;
     if (!weft__local_met(lc, op, move->from))
         return 0;
-    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->bytes - move->done, PART));
+    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->bytes - move->done, WEFT__PART));
     if (move->exchange)
         part = least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
         return 0;
-    mark_first(op);
+    weft__local_mark_first(op);
     memcpy(move->to + move->done, from, part);
     took(lc, op, move, move->from, part);
     move->done += part;
@@ -128,7 +119,7 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 
 static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
-    size_t part = least(move->bytes - move->done, PART);
+    size_t part = least(move->bytes - move->done, WEFT__PART);
     for (int i = 0; i < lc->count; i++) {
         const unsigned char *from = NULL;
         if (!weft__local_met(lc, op, i))
@@ -138,7 +129,7 @@ static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     }
     if (!part)
         return 0;
-    mark_first(op);
+    weft__local_mark_first(op);
     const weft_collective *c = &op->what;
     lc->local->vector->reduce(move->to + move->done, lc->sources, lc->count, part / weft_dtype_bytes(c->dtype),
                               c->dtype, c->reduction, divisor_of(lc, op));
@@ -204,7 +195,8 @@ static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int
 }
 
 /* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
- * writes it where it is wanted while it is still in the cache: the least traffic there can be. */
+ * writes it where it is wanted while it is still in the cache: the least traffic there can be. A member that has failed
+ * waits for one part at most before it gives its buffer away. */
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
 {
     const weft_collective *c = &op->what;
@@ -212,8 +204,11 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
     int first = reduce ? c->root : lc->rank;
     size_t begin, bytes;
     weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
-    mark_first(op);
+    weft__local_mark_first(op);
+    *done = false;
     while (lc->plan.fused_done < bytes) {
+        if (lc->plan.fused_done % WEFT__PART == 0 && !weft__local_all_still_good(lc, op))
+            return 0;
         size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
         for (int i = 0; i < lc->count; i++)
             lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
@@ -224,7 +219,7 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
             if (i != first)
                 memcpy(recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
-        if (lc->plan.fused_done % PART == 0 && weft__local_turn_over(lc->local))
+        if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))
             break;
     }
     *done = lc->plan.fused_done == bytes;

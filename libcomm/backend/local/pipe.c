@@ -19,11 +19,16 @@ static uint64_t advance(uint64_t position, size_t bytes, int last)
     return last ? (position + LINE - 1) / LINE * LINE : position;
 }
 
+uint64_t weft__pipe_used(weft__pipe_writer *w, uint64_t most)
+{
+    if (w->position - w->read_seen > most)
+        w->read_seen = atomic_load(&w->in->read);
+    return w->position - w->read_seen;
+}
+
 size_t weft__pipe_room(weft__pipe_writer *w, unsigned char **to_out)
 {
-    if (w->position - w->read_seen >= w->bytes)
-        w->read_seen = atomic_load(&w->in->read);
-    uint64_t used = w->position - w->read_seen; /* the end of a stream may lie a little past the ring */
+    uint64_t used = weft__pipe_used(w, w->bytes - 1); /* the end of a stream may lie a little past the ring */
     *to_out = weft__pipe_ring(w->out) + w->position % w->bytes;
     return used < w->bytes ? contiguous(w->bytes, w->position, w->bytes - used) : 0;
 }
@@ -59,4 +64,9 @@ void weft__pipe_took(weft__pipe_reader *r, size_t bytes, int last)
 {
     r->position = advance(r->position, bytes, last);
     atomic_store(&r->in->read, r->position);
+}
+
+bool weft__pipe_was_full(const weft__pipe_reader *r, uint64_t position)
+{
+    return atomic_load(&r->out->written) - position >= r->bytes;
 }

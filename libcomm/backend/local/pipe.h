@@ -3,6 +3,8 @@
  * other is remembered, so that a full or empty look at the other's line is rare. */
 #ifndef WEFT_LOCAL_PIPE_H
 #define WEFT_LOCAL_PIPE_H
+#include <stdbool.h>
+
 #include "backend/local/page.h"
 
 typedef struct weft__pipe_writer {
@@ -19,6 +21,8 @@ typedef struct weft__pipe_reader {
     uint64_t position, written_seen;
 } weft__pipe_reader;
 
+/* Bytes on their way, as last seen; the reader is asked anew if that is more than @p most. */
+uint64_t weft__pipe_used(weft__pipe_writer *w, uint64_t most);
 /* Contiguous room at *to_out, 0 if the pipe is full. */
 size_t weft__pipe_room(weft__pipe_writer *w, unsigned char **to_out);
 /* @p bytes have been put there; @p last: the stream ends with them (the next one begins on a line). */
@@ -30,5 +34,7 @@ size_t weft__pipe_write(weft__pipe_writer *w, const unsigned char *from, size_t 
 size_t weft__pipe_available(weft__pipe_reader *r, const unsigned char **from_out);
 /* @p bytes of them have been used; @p last as above. */
 void weft__pipe_took(weft__pipe_reader *r, size_t bytes, int last);
+/* Was it full when this side was at @p position? */
+bool weft__pipe_was_full(const weft__pipe_reader *r, uint64_t position);
 
 #endif

@@ -67,8 +67,8 @@ typedef struct weft_backend_comm {
     weft_comm *comm; /**< For weft_backend_fail(). */
     const char *name;
     int rank, count;
-    const int *ranks; /**< World ranks of the members; borrowed as long as the comm. */
-    uint32_t p2p_channels;
+    const int *ranks;      /**< World ranks of the members; borrowed as long as the comm. */
+    uint32_t p2p_channels; /**< 0: there will be no p2p on it. */
 } weft_backend_comm;
 
 /** What `progress` answers. */

@@ -12,14 +12,15 @@ typedef struct weft_comm weft_comm; /**< A set of ranks that communicate. */
 #define WEFT_COMM_NAME_MAX 63 /**< Longest name of a comm, in bytes. */
 
 enum {
-    WEFT_COMM_EXACT = 1 /**< Refuse a backend whose sums depend on more than the inputs and the ranks. */
+    WEFT_COMM_EXACT = 1, /**< Refuse a backend whose sums depend on more than the inputs and the ranks. */
+    WEFT_COMM_NO_P2P = 2 /**< Collectives only: no channels, and none of the memory that messages take. */
 };
 
 typedef struct weft_comm_config {
     size_t size;           /**< Set by WEFT_COMM_CONFIG_INIT. */
     const char *backend;   /**< Copied. "local"; NULL = that of the world. */
     uint32_t works;        /**< Most works in flight; 0 = 64; rounded up to a multiple of 64. */
-    uint32_t p2p_channels; /**< Channels of p2p messages, 0 ... n-1; 0 = 2. */
+    uint32_t p2p_channels; /**< Channels of p2p messages, 0 ... n-1; 0 = 2, with WEFT_COMM_NO_P2P none. */
     uint32_t timeout_ms;   /**< For operations on this comm; 0 = that of the world. */
     uint32_t flags;        /**< WEFT_COMM_*. */
 } weft_comm_config;
@@ -85,11 +86,15 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_agree(weft_comm *comm, weft_result
 
 /** Fail the comm with E_ABORTED on this rank, and tell the others. Operations in flight end with that error; they must
  *  still be finished. The first verdict stays: aborting a failed comm changes nothing.
+ *  An operation of a failed comm ends when no other rank writes into its buffers any more. A rank that does not say so,
+ *  as one that is stopped, is waited for 5 s, or the comm's timeout_ms if that is less; then the operation ends with
+ *  E_STUCK, the message names the rank, and the buffers must be left alone while that rank lives.
  *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
 WEFT_API weft_result weft_comm_abort(weft_comm *comm);
 
-/** Give the comm back; NULL is fine. Every work on it must have been finished; one that was not is reported and lost.
- *  Peers are not waited for.  Threads: setup.  Blocks: local. */
+/** Give the comm back; NULL is fine. Every work on it must have been finished; one that was not is reported and lost,
+ *  and fails the comm for its peers (E_ABORTED). They are not waited for: the buffers of a lost work must be left alone
+ *  until its peers have ended it.  Threads: setup.  Blocks: local. */
 WEFT_API void weft_comm_destroy(weft_comm *comm);
 
 WEFT_END_DECLS

@@ -43,8 +43,8 @@ typedef struct weft_p2p {
  *  @param batch  copied.   @param label  a name for traces and messages, from weft_trace_label(); 0 = none.
  *  @param work_out  given, release with weft_work_finish().
  *  Threads: one at a time for the comm.  Blocks: never.  Hot.
- *  Errors: E_INVALID (also: a send to this rank without its receive), E_RANGE, E_UNSUPPORTED, E_BUSY, and the error
- *  of a comm that has failed. */
+ *  Errors: E_INVALID (also: a send to this rank without its receive), E_RANGE, E_UNSUPPORTED (no p2p on this comm),
+ *  E_BUSY, and the error of a comm that has failed. */
 WEFT_API WEFT_NODISCARD weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label,
                                                    weft_stream after, weft_work *work_out);
 /** Start and finish in one call. Threads: one at a time for the comm. Blocks: peers on the host stream, else never.

@@ -30,8 +30,8 @@ typedef enum weft_result {
     WEFT_E_PEER_LOST = -40, /**< A rank has ended. */
     WEFT_E_MISMATCH = -41,  /**< Ranks asked for different things. */
     WEFT_E_TIMEOUT = -42,   /**< A deadline passed; the message names who is missing. */
-    WEFT_E_ABORTED = -43,   /**< Somebody called weft_comm_abort(). */
-    WEFT_E_STUCK = -44,     /**< A library below did not come back. */
+    WEFT_E_ABORTED = -43,   /**< Somebody called weft_comm_abort(), or gave a comm up with operations in flight. */
+    WEFT_E_STUCK = -44,     /**< A library below, or a rank that writes into this one's memory, did not come back. */
 
     WEFT_E_BUG = -60 /**< weft is wrong; please report it with the message. */
 } weft_result;

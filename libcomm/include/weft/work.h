@@ -34,10 +34,10 @@ WEFT_API WEFT_NODISCARD weft_result weft_work_order(weft_work work, weft_stream 
 /** Make what is queued next on @p before run after @p work, and give the work up. On the host stream it blocks until
  *  the work has ended, moving it along meanwhile, and returns how it ended; on a device stream it returns at once and
  *  late failures are seen by weft_world_check(). From here the buffers are the caller's again. If the work failed
- *  they hold undefined bytes, and its comm has failed with it.
+ *  they hold undefined bytes, and its comm has failed with it; after E_STUCK a rank may still write into them.
  *  Threads: any, one finish per work.  Blocks: peers on the host stream, else never.  Hot.
  *  Errors: E_INVALID, E_TWICE, E_UNSUPPORTED, and what the operation ended with: E_PEER_LOST, E_MISMATCH, E_TIMEOUT,
- *  E_ABORTED, E_NO_MEMORY, E_SYSTEM (details: weft_last_error(), weft_comm_error()). */
+ *  E_ABORTED, E_STUCK, E_NO_MEMORY, E_SYSTEM (details: weft_last_error(), weft_comm_error()). */
 WEFT_API WEFT_NODISCARD weft_result weft_work_finish(weft_work work, weft_stream before);
 
 WEFT_END_DECLS
