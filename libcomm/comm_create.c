@@ -72,7 +72,7 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
 
 /* ------------------------------------------------------------------------------------------- the first half */
 
-/* How often this rank has come to make a comm of that key without a use of its name, for want of memory: its cards tell. */
+/* How often this rank has come to make a comm of that key, if want of memory left no use of its name: its cards tell. */
 static uint32_t count_on_board(const weft_world *world, weft__card_key key)
 {
     const weft__card *latest = world->own ? weft__board_find(world->own->header->cards, key, UINT32_MAX) : NULL;
