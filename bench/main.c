@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `weft` command: picks the subcommand. */
+/* The `weft` command: picks the subcommand, and sees that what it printed is not lost. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weft/version.h>
 
-#include "command.h"
+#include "complain.h"
 #include "subcommands.h"
 
 static const struct {
@@ -27,7 +31,16 @@ static void print_help(void)
         printf("  %-10s %s\n", subcommands[i].name, subcommands[i].help);
 }
 
-int main(int argc, char **argv)
+/* What was closed must not become a file or socket that is opened later. Results that nobody can take stay an error;
+ * messages that nobody wants are none. */
+static void fill_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+static int run(int argc, char **argv)
 {
     if (argc < 2) {
         print_help();
@@ -45,4 +58,15 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     return complain(EXIT_USAGE, "there is no command '%s' (see weft --help)", argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    fill_standard_files();
+    int code = run(argc, argv);
+    errno = 0;
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+    if (lost && code == EXIT_DONE)
+        return complain(EXIT_FAILED, "cannot write standard output: %s", strerror(errno ? errno : EIO));
+    return code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommands of `weft`, each in a file or folder of its own. argv[0] is the subcommand's name; the answer is the
+/* The subcommands of `weft`, each in a folder of its own. argv[0] is the subcommand's name; the answer is the
  * exit code. */
 #ifndef WEFT_BENCH_SUBCOMMANDS_H
 #define WEFT_BENCH_SUBCOMMANDS_H

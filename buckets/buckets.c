@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "params.h"
 #include "set.h"
-#include "sized.h"
 
 #define ALL_FLAGS                                                                                                \
     (WEFT__LAYOUT_FLAGS | WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP | WEFT_BUCKETS_UNUSED_ZERO | \

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts reductions in one fixed order, the same on all ranks, whatever the order in which buckets become full. */
 #include "base/error.h"
-#include "base/log.h"
 #include "set.h"
 
-static float value_at(const weft__bucket *bucket, size_t at)
+static float value_at(const weft_buckets *set, const weft__bucket *bucket, size_t at)
 {
-    const void *value = bucket->grads + weft__dtype_offset(at, bucket->grad_dtype);
-    if (bucket->grad_dtype == WEFT_FP32)
-        return *(const float *)value;
-    uint16_t bits = *(const uint16_t *)value;
-    return bucket->grad_dtype == WEFT_BF16 ? weft__bf16_to_float(bits) : weft__fp16_to_float(bits);
+    float value;
+    set->vector->cast(&value, WEFT_FP32, bucket->grads + weft__dtype_offset(at, bucket->grad_dtype), bucket->grad_dtype,
+                      1);
+    return value;
 }
 
 /* Name the param and element at @p at of a bucket. */
@@ -20,11 +18,9 @@ static void tell_nonfinite(const weft_buckets *set, const weft__bucket *bucket, 
     for (uint32_t i = 0; i < bucket->place->param_count; i++) {
         uint32_t param = bucket->place->params[i];
         const weft_layout_place *place = weft_layout_param_at(set->layout, param);
-        if (in_buffer < place->start || in_buffer >= place->end)
-            continue;
-        (void)weft__refuse(set, bucket, param, WEFT_E_INVALID, "element %zu of its gradient is %g",
-                           in_buffer - place->start, (double)value_at(bucket, at));
-        weft__log(WEFT_LOG_ERROR, "%s", weft_last_error()); /* no call fails with it */
+        if (in_buffer >= place->start && in_buffer < place->end)
+            (void)weft__refuse(set, bucket, param, WEFT_E_INVALID, "element %zu of its gradient is %g",
+                               in_buffer - place->start, (double)value_at(set, bucket, at));
     }
 }
 

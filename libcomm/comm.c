@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/reserved.h"
+#include "base/sized.h"
 
 /* ------------------------------------------------------------------------------------------- the end */
 
@@ -130,15 +131,10 @@ const char *weft_comm_backend(const weft_comm *comm)
 
 weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out)
 {
-    size_t size = config_out->size;
-    if (size < sizeof size)
-        return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", size);
     weft_comm_config config = comm->config;
-    config.size = size;
-    config.flags &= ~WEFT__COMM_OWN;
     config.backend = comm->backend->name;
-    memcpy(config_out, &config, size < sizeof config ? size : sizeof config);
-    return WEFT_OK;
+    config.flags &= ~WEFT__COMM_OWN;
+    return weft__give_sized(config_out, &config, sizeof config, "weft_comm_config");
 }
 
 weft_queues weft_comm_queues(const weft_comm *comm)

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/reserved.h"
+#include "base/sized.h"
 #include "base/verdict.h"
 #include "comm.h"
 
@@ -46,12 +47,8 @@ static weft_result check_members(const weft_world *world, const char *name, cons
 
 static weft_result complete_config(const weft_world *world, const weft_comm_config *given, weft_comm_config *config)
 {
-    *config = (weft_comm_config){.size = sizeof *config};
-    if (given) {
-        if (given->size < sizeof given->size || given->size > 4096)
-            return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", given->size);
-        memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
-    }
+    *config = (weft_comm_config){0};
+    WEFT_TRY(weft__take_sized(config, sizeof *config, given, "weft_comm_config"));
     if (config->flags & ~(WEFT_COMM_EXACT | WEFT_COMM_NO_P2P | WEFT__COMM_OWN))
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
     config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
@@ -107,14 +104,19 @@ static weft_result use_name(weft_comm *comm)
     return WEFT_OK;
 }
 
+static weft_result cannot_make(const weft_comm *comm)
+{
+    return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s cannot make it", comm->name, comm->backend->name);
+}
+
 static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEND_CARD_BYTES])
 {
     weft_world *world = comm->world;
-    weft__backend_instance *instance;
+    const weft__backend_instance *instance;
     comm->facts.size = sizeof comm->facts;
     WEFT_TRY(weft__backends_choose(world, comm->config.backend, comm->config.flags, comm->ranks, comm->size, &instance,
                                    &comm->facts));
-    comm->backend = &instance->table;
+    comm->backend = instance->table;
     size_t most = comm->config.flags & WEFT_COMM_NO_P2P ? 0 : WEFT_P2P_BATCH_MAX;
     comm->messages_at = weft__round_up(comm->facts.op_bytes + most * comm->facts.message_bytes, WEFT__LINE);
     size_t memory = comm->messages_at + most * sizeof(weft_p2p);
@@ -131,7 +133,7 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
     world->comms = comm;
     weft_result result = comm->backend->comm_create(instance->state, &description, &comm->backend_comm, card);
     weft__progress_leave(world);
-    return result;
+    return result == WEFT_E_UNSUPPORTED ? cannot_make(comm) : result;
 }
 
 /* What the others are told if this rank gives up. */
@@ -395,7 +397,7 @@ static weft_result try_to_connect(weft_comm *comm, const unsigned char *cards)
         result = comm->backend->comm_connect(comm->backend_comm, cards);
     comm->connected = result == WEFT_OK;
     weft__progress_leave(comm->world);
-    return result;
+    return result == WEFT_E_UNSUPPORTED ? cannot_make(comm) : result;
 }
 
 static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns, const unsigned char *cards)

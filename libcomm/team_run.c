@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "bootstrap/team.h"
 
 typedef struct rank_thread {
@@ -48,9 +49,7 @@ static weft_result first_error(const rank_thread *threads, int ranks)
 
 static weft_result start_rank(rank_thread *t, const weft_world_config *config, weft_team *team, int rank)
 {
-    t->config.size = sizeof t->config;
-    if (config)
-        memcpy(&t->config, config, config->size < sizeof t->config ? config->size : sizeof t->config);
+    t->config = *config;
     t->config.team = team;
     t->config.rank = rank;
     t->config.ranks = weft__team_size(team);
@@ -78,6 +77,8 @@ static weft_result run_ranks(rank_thread *threads, const weft_world_config *conf
 weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_function function, void *argument)
 {
     weft_team *team;
+    weft_world_config own = {0};
+    WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_world_config"));
     WEFT_TRY(weft_team_create(ranks, &team));
     rank_thread *threads = weft__alloc((size_t)ranks * sizeof *threads);
     weft_result result = threads ? WEFT_OK : WEFT_E_NO_MEMORY;
@@ -86,7 +87,7 @@ weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_
         threads[r].argument = argument;
     }
     if (result == WEFT_OK)
-        result = run_ranks(threads, config, team);
+        result = run_ranks(threads, &own, team);
     free(threads);
     weft_team_destroy(team);
     return result;

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/sized.h"
 #include "base/verdict.h"
 #include "bootstrap/launch.h"
 #include "bootstrap/meeting.h"
@@ -51,32 +52,21 @@ static weft_result copy_text(const char *given, const char *fallback, const char
     return text && !*copy ? WEFT_E_NO_MEMORY : WEFT_OK;
 }
 
-static weft_result check_config_size(const weft_world_config *given)
-{
-    if (given && (given->size < sizeof given->size || given->size > 4096))
-        return weft__fail(WEFT_E_INVALID, "weft_world_config.size is %zu: use WEFT_WORLD_CONFIG_INIT", given->size);
-    return WEFT_OK;
-}
-
 /* What tells where and how long to meet is there even if the rest fails. */
 static weft_result complete_config(const weft_world_config *given, const weft__env *env, weft_world_config *config)
 {
-    weft_world_config g = {.size = sizeof g};
-    if (given)
-        memcpy(&g, given, given->size < sizeof g ? given->size : sizeof g);
-    *config = g;
-    config->size = sizeof *config;
-    config->timeout_ms = g.timeout_ms ? g.timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
-    config->rendezvous_timeout_ms = g.rendezvous_timeout_ms      ? g.rendezvous_timeout_ms
+    *config = *given;
+    config->timeout_ms = given->timeout_ms ? given->timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
+    config->rendezvous_timeout_ms = given->rendezvous_timeout_ms ? given->rendezvous_timeout_ms
                                     : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
                                                                  : RENDEZVOUS_TIMEOUT_MS;
     config->rendezvous = config->host_id = config->backend = config->trace = NULL;
-    if (g.flags)
-        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", g.flags);
-    WEFT_TRY(copy_text(g.rendezvous, env->rendezvous, &config->rendezvous));
-    WEFT_TRY(copy_text(g.host_id, env->host_id, &config->host_id));
-    WEFT_TRY(copy_text(g.backend, env->backend, &config->backend));
-    return copy_text(g.trace, env->trace, &config->trace);
+    if (given->flags)
+        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", given->flags);
+    WEFT_TRY(copy_text(given->rendezvous, env->rendezvous, &config->rendezvous));
+    WEFT_TRY(copy_text(given->host_id, env->host_id, &config->host_id));
+    WEFT_TRY(copy_text(given->backend, env->backend, &config->backend));
+    return copy_text(given->trace, env->trace, &config->trace);
 }
 
 /* This rank's number and where it meets the others. */
@@ -242,12 +232,13 @@ static weft_result open_parts(weft_world *world, const weft_world_config *given)
 weft_result weft_world_open(const weft_world_config *config, weft_world **world_out)
 {
     *world_out = NULL;
-    WEFT_TRY(check_config_size(config));
+    weft_world_config given = {0};
+    WEFT_TRY(weft__take_sized(&given, sizeof given, config, "weft_world_config"));
     weft_world *world = weft__alloc(sizeof *world);
     if (!world)
-        return stay_away(config, WEFT_E_NO_MEMORY);
+        return stay_away(&given, WEFT_E_NO_MEMORY);
     pthread_mutex_init(&world->error_lock, NULL);
-    weft_result result = open_parts(world, config);
+    weft_result result = open_parts(world, &given);
     if (result != WEFT_OK) {
         weft__verdict kept = {0}; /* closing may have something to say, too */
         weft__verdict_add(&kept, result);

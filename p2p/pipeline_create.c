@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "pipeline.h"
 
 #define P2P_CHANNELS 2
@@ -175,7 +176,7 @@ static weft_result prepare(weft_pipeline *p, const weft_schedule *schedule, cons
 {
     if (!schedule || !config)
         return weft__fail(WEFT_E_INVALID, "a pipeline needs a %s", schedule ? "config" : "schedule");
-    WEFT_TRY(weft__take_config(&p->config, sizeof p->config, config, "a pipeline"));
+    WEFT_TRY(weft__take_sized(&p->config, sizeof p->config, config, "weft_pipeline_config"));
     WEFT_TRY(check_config(p, schedule));
     p->compute[WEFT_ACTION_F] = p->config.forward;
     p->compute[WEFT_ACTION_B] = p->config.backward;

@@ -20,7 +20,7 @@ int command_gpt(int argc, char **argv)
 {
     gpt_run run = {.argc = argc, .argv = argv};
     gpt_gemm_restart(argv - 1); /* main()'s */
-    if (gpt_options_read(&run.options, argc, argv, &run.failure) == OPTIONS_HELP)
+    if (gpt_options_read(&run.options, argc, argv, &run.failure) == EXIT_DONE)
         return EXIT_DONE;
     if (!getenv("WEFT_LOG"))
         weft_log_set(WEFT_LOG_WARN, show_warnings, &run);

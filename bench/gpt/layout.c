@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From flags to the comms of this rank: world, cluster, mesh, groups. */
+/* Leads from flags to the comms of this rank: world, cluster, mesh, groups. */
 #include "gpt/layout.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear warm-up, then one of the decays, then the lowest rate. */
+/* Computes a learning rate: linear warm-up, then one of the decays, then the lowest rate. */
 #include "gpt/lr.h"
 
 #include <math.h>

@@ -4,20 +4,6 @@
 
 #include <stdlib.h>
 
-void gpt_times_add(gpt_times *times, const gpt_times *more)
-{
-    times->window += more->window;
-    times->computing += more->computing;
-    times->hidden += more->hidden;
-    times->exposed += more->exposed;
-    times->idle += more->idle;
-}
-
-gpt_times gpt_times_divide(gpt_times t, double by)
-{
-    return (gpt_times){t.window / by, t.computing / by, t.hidden / by, t.exposed / by, t.idle / by};
-}
-
 uint32_t gpt_meter_records(const gpt_options *o)
 {
     enum { LEAST = 8192, MOST = 1 << 20, OF_LAYER = 12, OF_MODEL = 16, OF_CHUNK = 8 };
@@ -51,8 +37,11 @@ gpt_times gpt_meter_lap(gpt_meter *m)
     m->first[1] = next;
     m->begin = end;
     double ms = weft_trace_ns(m->world, 1) * 1e-6;
-    return (gpt_times){(double)o.window * ms, (double)o.computing * ms, (double)o.hidden * ms, (double)o.exposed * ms,
-                       (double)o.idle * ms};
+    return (gpt_times){.ms = {[GPT_TIME_STEP] = (double)o.window * ms,
+                              [GPT_TIME_COMPUTING_ONLY] = (double)o.computing * ms,
+                              [GPT_TIME_HIDDEN] = (double)o.hidden * ms,
+                              [GPT_TIME_EXPOSED] = (double)o.exposed * ms,
+                              [GPT_TIME_IDLE] = (double)o.idle * ms}};
 }
 
 void gpt_meter_close(gpt_meter *meter)

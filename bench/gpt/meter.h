@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the time of a step went on this rank, by weft's trace: computing, hidden and exposed communication, idle. */
+/* Measures where the time of each step went on this rank, by weft's trace. */
 #ifndef WEFT_BENCH_GPT_METER_H
 #define WEFT_BENCH_GPT_METER_H
-#include "prof/overlap.h"
-
 #include "gpt/options.h"
-
-/* Milliseconds; the last four add up to the first. */
-typedef struct gpt_times {
-    double window, computing, hidden, exposed, idle;
-} gpt_times;
-
-void gpt_times_add(gpt_times *times, const gpt_times *more);
-gpt_times gpt_times_divide(gpt_times times, double by);
+#include "gpt/times.h"
+#include "overlap.h"
 
 typedef struct gpt_meter {
     weft_world *world;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "command.h"
+#include "complain.h"
 
 void gpt_model_open(gpt_model *model, const gpt_shape *s, gpt_device *device, weft_comm *comm)
 {
@@ -95,6 +95,7 @@ int gpt_chunk_open(gpt_chunk *chunk, gpt_model *model, size_t index, size_t slot
         free(kept);
         free(chunk->slots);
         free(chunk->params);
+        *chunk = (gpt_chunk){0};
         return gpt_fail(failure, EXIT_FAILED, "no memory for chunk %zu of the model", index);
     }
     for (size_t i = 0; i < slots; i++)

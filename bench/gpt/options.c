@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of `weft gpt`: one table and the defaults. */
+/* The table of what `weft gpt` can be told, with the defaults; reads the options by it, and says what was left open. */
 #include "gpt/options.h"
 
 #include <string.h>
@@ -169,27 +169,25 @@ static int refuse_words(int argc, char **argv, gpt_failure *failure)
     return 0;
 }
 
-options_result gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure)
+int gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure)
 {
     int rest;
     *failure = (gpt_failure){0};
     *options = defaults;
     if (refuse_words(argc, argv, failure))
-        return OPTIONS_WRONG;
+        return failure->code;
     complain_into(failure->text, sizeof failure->text);
-    options_result result = options_read(usage, table, OPTIONS, argc, argv, options, &rest);
+    int code = options_read(usage, table, OPTIONS, argc, argv, options, &rest);
     complain_into(NULL, 0);
-    if (result == OPTIONS_WRONG)
-        failure->code = EXIT_USAGE;
-    if (result != OPTIONS_GO)
-        return result;
+    if (code != OPTIONS_GO)
+        return failure->code = code;
     bool groups_given = options_given("num-query-groups", argc, argv);
     bool iterations_given = options_given("train-iters", argc, argv);
     if (rest < argc)
         gpt_fail(failure, EXIT_USAGE, "'%s' is no option (see --help)", argv[rest]);
     else
         gpt_options_complete(options, groups_given, iterations_given, failure);
-    return failure->code ? OPTIONS_WRONG : OPTIONS_GO;
+    return failure->code ? failure->code : OPTIONS_GO;
 }
 
 static void print_default(const option *o, const void *field, FILE *out)

@@ -6,10 +6,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "command.h"
+#include "complain.h"
 #include "gpt/failure.h"
 #include "gpt/lr.h"
 #include "gpt/shape.h"
+#include "option.h"
 
 typedef struct gpt_options {
     /* the model */
@@ -36,8 +37,8 @@ typedef struct gpt_options {
 } gpt_options;
 
 /* Defaults, then the command line, then what follows from it: what was left open is filled in, what does not fit
- * together or asks for another model is refused. OPTIONS_WRONG: @p failure says why. */
-options_result gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure);
+ * together or asks for another model is refused. OPTIONS_GO, EXIT_DONE (help was given), or the code of @p failure. */
+int gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *failure);
 /* The second half of it. The flags say whether --num-query-groups and --train-iters were given. */
 int gpt_options_complete(gpt_options *options, bool groups_given, bool iterations_given, gpt_failure *failure);
 /* The failure that @p flag asks for something that this GPT has not. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from the options that were given, and which of them do not fit together. */
+/* Fills in what follows from the options that were given, and refuses those that do not fit together. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static bool read_parts(const char *text, double part[3])
 static int complete_split(gpt_options *o, gpt_failure *failure)
 {
     double part[3] = {0};
-    if (!read_parts(o->split, part))
+    if (!read_parts(o->split, part) || !isfinite(part[0] + part[1] + part[2]))
         return gpt_fail(failure, EXIT_USAGE, "--split is '%s', not parts such as 95,5", o->split);
     o->held_out = 1 - part[0] / (part[0] + part[1] + part[2]);
     return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of a chunk become params of a set of buckets. */
+/* Opens parts: the parameters of a chunk become params of a set of buckets, and its hooks acquire and mark them. */
 #include "gpt/part.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ int gpt_part_connect(gpt_part *part, const char *name, const gpt_options *o, con
     free(sums);
     if (result == WEFT_OK)
         hand_over(part);
-    return gpt_fail_weft(failure, result);
+    return gpt_fail_making(failure, result, "parameters and gradients of the model");
 }
 
 void gpt_part_close(gpt_part *part)

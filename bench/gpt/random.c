@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counter-based generator: streams, whole numbers, normal numbers. */
+/* Computes random numbers from counters: streams, whole numbers, normal numbers. */
 #include "gpt/random.h"
 
 #include <math.h>

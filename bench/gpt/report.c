@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for people. */
+/* Says it to people, and has the JSON written beside it. */
 #include "gpt/report.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,13 +68,33 @@ static void draw_bar(const gpt_report *r, int step)
                 r->options->iterations, left_s);
 }
 
+#define AT(member) offsetof(gpt_line, member)
+
+const gpt_line_shown gpt_line_numbers[GPT_LINE_NUMBERS] = {
+    {.key = "loss", .field = AT(loss), .line = "loss %.4f"},
+    {.key = "grad_norm", .field = AT(norm), .line = "norm %-7.4g"},
+    {.key = "lr", .field = AT(rate), .line = "lr %.2e"},
+    {.key = "tokens", .field = AT(tokens)},
+    {.key = "tokens_per_s", .field = AT(tokens_per_s), .line = "%7.0f tokens/s"},
+};
+
+static void print_number(FILE *text, const char *format, double number)
+{
+    if (!format)
+        return;
+    fputs("  ", text);
+    fprintf(text, format, number);
+}
+
 static void print_line(const gpt_report *r, const gpt_line *l)
 {
     int last = r->options->iterations, digits = snprintf(NULL, 0, "%d", last);
-    double tokens = (double)r->options->global_batch * r->options->sequence;
-    fprintf(r->text, "step %*d/%d  loss %.4f  norm %-7.4g lr %.2e  %7.0f tokens/s  %7.1f ms  exposed %6.1f ms%s\n",
-            digits, l->step, last, l->loss, (double)l->norm, l->rate, tokens / l->times.window * 1e3, l->times.window,
-            l->times.exposed, l->skipped ? "  skipped: the gradient is not finite" : "");
+    fprintf(r->text, "step %*d/%d", digits, l->step, last);
+    for (int i = 0; i < GPT_LINE_NUMBERS; i++)
+        print_number(r->text, gpt_line_numbers[i].line, gpt_line_number(l, i));
+    for (int i = 0; i < GPT_TIMES; i++)
+        print_number(r->text, gpt_times_shown[i].line, l->times.ms[i]);
+    fputs(l->skipped ? "  skipped: the gradient is not finite\n" : "\n", r->text);
     fflush(r->text);
 }
 
@@ -83,7 +104,7 @@ void gpt_report_line(gpt_report *r, const gpt_line *line)
         return;
     int step = line->step, last = r->options->iterations;
     if (r->json)
-        gpt_json_line(r->json, r->options, line);
+        gpt_json_line(r->json, line);
     gpt_report_wipe(r);
     if (step == 1 || step == last || step % r->options->log_interval == 0)
         print_line(r, line);
@@ -93,14 +114,28 @@ void gpt_report_line(gpt_report *r, const gpt_line *line)
 
 /* ---- the end ---- */
 
+enum { WHO = -24, COLUMN = 14 }; /* characters; the first from the left */
+
+static void print_columns(FILE *text)
+{
+    fprintf(text, "%*s", WHO, "milliseconds a step");
+    for (int i = 0; i < GPT_TIMES; i++)
+        if (gpt_times_shown[i].column)
+            fprintf(text, " %*s", COLUMN, gpt_times_shown[i].column);
+    fprintf(text, " %*s\n", COLUMN, "hidden part");
+}
+
 static void print_times(FILE *text, const char *who, const gpt_times *t)
 {
-    double communicating = t->hidden + t->exposed;
-    fprintf(text, "%-22s %9.2f %9.2f %9.2f %9.2f", who, t->computing, t->hidden, t->exposed, t->idle);
+    double communicating = gpt_times_communicating(t);
+    fprintf(text, "%*s", WHO, who);
+    for (int i = 0; i < GPT_TIMES; i++)
+        if (gpt_times_shown[i].column)
+            fprintf(text, " %*.2f", COLUMN, t->ms[i]);
     if (communicating >= 0.005) /* more than the columns show as zero */
-        fprintf(text, " %9.0f %%\n", 100 * t->hidden / communicating);
+        fprintf(text, " %*.0f %%\n", COLUMN - 2, 100 * t->ms[GPT_TIME_HIDDEN] / communicating);
     else
-        fprintf(text, " %11s\n", "-");
+        fprintf(text, " %*s\n", COLUMN, "-");
 }
 
 void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary *s)
@@ -110,17 +145,23 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
         return;
     if (r->json)
         gpt_json_summary(r->json, setup, s);
-    fprintf(r->text, "%d steps in %.1f s; loss %.3f at first, %.3f in the last 10 steps", r->options->iterations,
-            seconds_since(r->began_ns), s->loss_first, s->loss_last10);
+    int steps = r->options->iterations;
+    fprintf(r->text, "%d step%s in %.1f s; loss %.3f at first, %.3f on average over the last %d", steps,
+            steps == 1 ? "" : "s", seconds_since(r->began_ns), s->loss_first, s->loss_last10,
+            steps < GPT_LAST ? steps : GPT_LAST);
     if (isfinite(s->loss_held_out))
         fprintf(r->text, ", %.3f held out", s->loss_held_out);
-    fprintf(r->text, " (nats a byte)\n%-22s %9s %9s %9s %9s %11s\n", "milliseconds a step", "computing", "hidden",
-            "exposed", "idle", "hidden part");
+    fputs(" (nats a byte)\n", r->text);
+    print_columns(r->text);
     snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, setup->ranks == 1 ? "" : "s");
     print_times(r->text, who, &s->times);
-    snprintf(who, sizeof who, "rank %d, the slowest", s->slowest_rank);
+    snprintf(who, sizeof who, "rank %d, computed longest", s->slowest_rank);
     if (setup->ranks > 1)
         print_times(r->text, who, &s->slowest);
+    fputs(
+        "computing only: no operation of weft under way; hidden: computing while some was; exposed: waiting while some "
+        "was;\nidle: waiting while none was\n",
+        r->text);
     fprintf(r->text, "weights %016llx\n", (unsigned long long)s->weights_hash);
 }
 
@@ -136,8 +177,11 @@ static int end_file(FILE *file, int (*end)(FILE *file), const char *name, gpt_fa
 
 int gpt_report_close(gpt_report *r, gpt_failure *failure)
 {
-    int code = r->text ? end_file(r->text, fflush, "standard output", failure) : 0;
-    if (r->json && end_file(r->json, r->json == stdout ? fflush : fclose, r->options->json, failure))
+    int code =
+        r->text ? end_file(r->text, fflush, r->text == stdout ? "standard output" : "standard error", failure) : 0;
+    bool is_stdout = r->json == stdout;
+    if (r->json &&
+        end_file(r->json, is_stdout ? fflush : fclose, is_stdout ? "standard output" : r->options->json, failure))
         code = failure->code;
     *r = (gpt_report){0};
     return code;

@@ -5,8 +5,8 @@
 #define WEFT_BENCH_GPT_REPORT_H
 #include <stdio.h>
 
-#include "gpt/meter.h"
 #include "gpt/options.h"
+#include "gpt/times.h"
 
 typedef struct gpt_report {
     const gpt_options *options;
@@ -27,11 +27,27 @@ typedef struct gpt_setup {
 /* One step; loss and times are means over tokens and over ranks. */
 typedef struct gpt_line {
     int step;
-    double loss, rate;
-    float norm;
-    bool skipped;
+    double loss, norm, rate, tokens, tokens_per_s;
     gpt_times times;
+    bool skipped;
 } gpt_line;
+
+/* How a number of a step is shown. */
+typedef struct gpt_line_shown {
+    const char *key;  /* in JSON */
+    size_t field;     /* offset of the double in gpt_line */
+    const char *line; /* format of it in the line for people; NULL: not there */
+} gpt_line_shown;
+
+enum { GPT_LINE_NUMBERS = 5 };
+extern const gpt_line_shown gpt_line_numbers[GPT_LINE_NUMBERS];
+
+static inline double gpt_line_number(const gpt_line *line, int index)
+{
+    return *(const double *)((const char *)line + gpt_line_numbers[index].field);
+}
+
+enum { GPT_LAST = 10 }; /* steps, or as many as there are, that the last loss is a mean over */
 
 typedef struct gpt_summary {
     double loss_first, loss_last10, loss_held_out; /* the last is NaN if nothing was held out */
@@ -51,7 +67,7 @@ void gpt_report_wipe(const gpt_report *report);
 int gpt_report_close(gpt_report *report, gpt_failure *failure);
 
 /* The JSON of it. */
-void gpt_json_line(FILE *json, const gpt_options *options, const gpt_line *line);
+void gpt_json_line(FILE *json, const gpt_line *line);
 void gpt_json_summary(FILE *json, const gpt_setup *setup, const gpt_summary *summary);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "command.h"
+#include "complain.h"
 
 /* With this bound on each size, products of two and their sums stay within 64 bits. */
 static const size_t largest = 1 << 24;

@@ -4,19 +4,38 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "command.h"
+#include "complain.h"
 #include "gpt/random.h"
+
+/* Each rank reads all of the data, so it must be a file. A pipe without a writer must not keep open() waiting. */
+static FILE *open_file(const char *path, gpt_failure *failure)
+{
+    struct stat entry;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = NULL;
+    if (fd < 0 || fstat(fd, &entry) < 0)
+        gpt_fail(failure, EXIT_FAILED, "cannot read the data file '%s': %s", path, strerror(errno));
+    else if (!S_ISREG(entry.st_mode))
+        gpt_fail(failure, EXIT_FAILED, "the data '%s' is neither a file nor a folder", path);
+    else if (!(file = fdopen(fd, "rb")))
+        gpt_fail(failure, EXIT_FAILED, "cannot read the data file '%s': %s", path, strerror(errno));
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
 
 static int append_file(gpt_text *text, const char *path, gpt_failure *failure)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = open_file(path, failure);
     if (!file)
-        return gpt_fail(failure, EXIT_FAILED, "cannot read the data file '%s': %s", path, strerror(errno));
+        return failure->code;
     int code = 0;
     for (size_t got = 1; got > 0 && !code;) {
         const size_t step = 1 << 20;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor parallel communication by weft's collectives. */
+/* Carries tensor parallel communication out by weft's collectives. */
 #include "gpt/tp.h"
 
 weft_result gpt_tp_gather_start(const gpt_tp *tp, const void *rows, void *all, size_t count, weft_work *work_out)

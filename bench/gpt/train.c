@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank: prepare, train, evaluate, sum up; and if something fails, end all ranks at once with one clear line. */
+/* Takes one rank through a training: prepare, train, evaluate, sum up; and if something fails, ends all ranks at once
+ * with one clear line. */
 #include "gpt/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "complain.h"
+#include "gpt/meter.h"
 #include "gpt/report.h"
 #include "gpt/trainer.h"
 
-enum { LAST = 10, MOCK_BYTES = 1 << 18 };
+enum { MOCK_BYTES = 1 << 18 };
 
 typedef struct session {
     gpt_run *run;
@@ -24,7 +27,7 @@ typedef struct session {
     gpt_times own; /* the sum over steps */
     gpt_setup setup;
     gpt_summary summary;
-    double last_losses[LAST];
+    double last_losses[GPT_LAST];
     gpt_report report;
     gpt_failure failure;
 } session;
@@ -158,15 +161,13 @@ static int begin(session *s)
 /* Means over tokens and ranks. */
 static weft_result share(session *s, const gpt_times *times, gpt_line *line)
 {
-    double tokens = (double)s->options->global_batch * s->options->sequence;
-    struct {
-        gpt_times times;
-        double loss;
-    } sums = {*times, gpt_trainer_loss(&s->trainer)};
-    GPT_TRY(
-        weft_all_reduce_run(s->all, &sums, &sums, sizeof sums / sizeof(double), WEFT_FP64, WEFT_SUM, WEFT_STREAM_HOST));
-    line->loss = sums.loss / tokens;
-    line->times = gpt_times_divide(sums.times, s->setup.ranks);
+    double sums[GPT_TIMES + 1] = {[GPT_TIMES] = gpt_trainer_loss(&s->trainer)};
+    memcpy(sums, times->ms, sizeof times->ms);
+    GPT_TRY(weft_all_reduce_run(s->all, sums, sums, GPT_TIMES + 1, WEFT_FP64, WEFT_SUM, WEFT_STREAM_HOST));
+    memcpy(line->times.ms, sums, sizeof line->times.ms);
+    line->times = gpt_times_divide(&line->times, s->setup.ranks);
+    line->loss = sums[GPT_TIMES] / line->tokens;
+    line->tokens_per_s = line->tokens / line->times.ms[GPT_TIME_STEP] * 1e3;
     return WEFT_OK;
 }
 
@@ -174,9 +175,11 @@ static weft_result step(session *s, int number, const gpt_lr *rates, gpt_line *l
 {
     weft_step_report report = WEFT_STEP_REPORT_INIT;
     uint64_t samples_before = (uint64_t)(number - 1) * (uint64_t)s->options->global_batch;
-    *line = (gpt_line){.step = number, .rate = gpt_lr_at(rates, samples_before)};
+    *line = (gpt_line){.step = number,
+                       .rate = gpt_lr_at(rates, samples_before),
+                       .tokens = (double)s->options->global_batch * s->options->sequence};
     GPT_TRY(gpt_trainer_step(&s->trainer, (uint64_t)number, line->rate, &report));
-    line->norm = report.norm;
+    line->norm = (double)report.norm;
     line->skipped = report.skipped;
     gpt_times times = gpt_meter_lap(&s->meter);
     gpt_times_add(&s->own, &times);
@@ -194,7 +197,7 @@ static int train(session *s)
             return s->failure.code;
         gpt_report_line(&s->report, &line);
         gpt_times_add(&s->summary.times, &line.times);
-        s->last_losses[number % LAST] = line.loss;
+        s->last_losses[number % GPT_LAST] = line.loss;
         if (number == 1)
             s->summary.loss_first = line.loss;
     }
@@ -205,26 +208,22 @@ static int train(session *s)
 
 static void take_losses(session *s)
 {
-    int count = s->options->iterations < LAST ? s->options->iterations : LAST;
-    for (int i = 0; i < LAST; i++)
+    int count = s->options->iterations < GPT_LAST ? s->options->iterations : GPT_LAST;
+    for (int i = 0; i < GPT_LAST; i++)
         s->summary.loss_last10 += s->last_losses[i] / count;
 }
 
-/* Who computed longest is who the others waited for. */
+/* Who computed longest, with operations under way or without, is who the others waited for. */
 static int find_slowest(session *s)
 {
     int ranks = s->setup.ranks;
     gpt_times *all = malloc((size_t)ranks * sizeof *all);
     if (!all)
         return gpt_fail(&s->failure, EXIT_FAILED, "no memory for the times of %d ranks", ranks);
-    weft_result result =
-        weft_all_gather_run(s->all, &s->own, all, sizeof s->own / sizeof(double), WEFT_FP64, WEFT_STREAM_HOST);
+    weft_result result = weft_all_gather_run(s->all, s->own.ms, all, GPT_TIMES, WEFT_FP64, WEFT_STREAM_HOST);
     if (result == WEFT_OK) {
-        int slowest = 0;
-        for (int i = 1; i < ranks; i++)
-            slowest = all[i].computing > all[slowest].computing ? i : slowest;
-        s->summary.slowest_rank = slowest;
-        s->summary.slowest = gpt_times_divide(all[slowest], s->options->iterations);
+        s->summary.slowest_rank = gpt_times_slowest(all, ranks);
+        s->summary.slowest = gpt_times_divide(&all[s->summary.slowest_rank], s->options->iterations);
     }
     free(all);
     return gpt_fail_weft(&s->failure, result);
@@ -232,7 +231,7 @@ static int find_slowest(session *s)
 
 static int sum_up(session *s)
 {
-    s->summary.times = gpt_times_divide(s->summary.times, s->options->iterations);
+    s->summary.times = gpt_times_divide(&s->summary.times, s->options->iterations);
     s->summary.loss_held_out = (double)NAN;
     take_losses(s);
     if (find_slowest(s))

@@ -66,7 +66,8 @@ static int make_model(gpt_trainer *t, gpt_failure *failure)
         return failure->code;
     gpt_arena arena = {0};
     place(t, &arena);
-    if (gpt_fail_weft(failure, weft_memory_alloc(weft_comm_world(t->all), arena.used_bytes, &t->memory)))
+    weft_result result = weft_memory_alloc(weft_comm_world(t->all), arena.used_bytes, &t->memory);
+    if (gpt_fail_making(failure, result, "activations of the model"))
         return failure->code;
     arena = (gpt_arena){.memory = t->memory};
     place(t, &arena);
@@ -103,7 +104,8 @@ static int make_optimizer(gpt_trainer *t, gpt_failure *failure)
     config.beta1 = (float)t->options->beta1;
     config.beta2 = (float)t->options->beta2;
     config.epsilon = (float)t->options->epsilon;
-    return gpt_fail_weft(failure, weft_adam_create(t->sets, (uint32_t)t->part_count, &config, &t->adam));
+    weft_result result = weft_adam_create(t->sets, (uint32_t)t->part_count, &config, &t->adam);
+    return gpt_fail_making(failure, result, "state of the optimizer");
 }
 
 /* ---- the whole ---- */

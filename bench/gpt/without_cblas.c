@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft gpt` of a build without a CBLAS. */
-#include "command.h"
+/* `weft gpt` in a build without a CBLAS: says so. */
+#include "complain.h"
 #include "subcommands.h"
 
 int command_gpt(int argc, char **argv)

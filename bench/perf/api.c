@@ -11,7 +11,9 @@
 
 #include <weft/weft.h>
 
-#include "command.h"
+#include "complain.h"
+#include "json.h"
+#include "option.h"
 
 #define TRY(call)                         \
     do {                                  \
@@ -185,15 +187,22 @@ static weft_result make_set(weft_comm *comm, uint32_t count, weft_params **param
 
 typedef struct job {
     const values *v;
-    const char *ranks;
+    int ranks;
 } job;
 
 static void print(const job *j, const char *what, double ns)
 {
-    if (j->v->json)
-        printf("{\"call\": \"%s\", \"ranks\": \"%s\", \"ns\": %.1f}\n", what, j->ranks, ns);
-    else
-        printf("%-58s %-12s %10.1f\n", what, j->ranks, ns);
+    if (j->v->json) {
+        json_writer json = {.out = stdout};
+        json_open(&json, NULL, '{');
+        json_put_text(&json, "call", what);
+        json_put_whole(&json, "ranks", j->ranks);
+        json_put_number(&json, "ns", ns);
+        json_close(&json, '}');
+        json_end_line(&json);
+    } else {
+        printf("%-58s %5d %10.1f\n", what, j->ranks, ns);
+    }
     fflush(stdout);
 }
 
@@ -250,22 +259,16 @@ static weft_result run_rank(weft_world *world, void *argument)
 int perf_api(int argc, char **argv)
 {
     values v = {.rounds = 101, .repeats = 1000};
-    int rest;
-    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest)) {
-    case OPTIONS_HELP:
-        return EXIT_DONE;
-    case OPTIONS_WRONG:
-        return EXIT_USAGE;
-    case OPTIONS_GO:
-        break;
-    }
+    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest);
+    if (code != OPTIONS_GO)
+        return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf api --help)", argv[rest]);
     if (!v.json)
-        printf("%-58s %-12s %10s\n", "call", "ranks", "ns");
-    job alone = {&v, "1"}, pair = {&v, "2 threads"};
-    weft_result result = weft_team_run(1, NULL, run_rank, &alone);
+        printf("%-58s %5s %10s\n", "call", "ranks", "ns");
+    job alone = {&v, 1}, pair = {&v, 2};
+    weft_result result = weft_team_run(alone.ranks, NULL, run_rank, &alone);
     if (result == WEFT_OK)
-        result = weft_team_run(2, NULL, run_rank, &pair);
+        result = weft_team_run(pair.ranks, NULL, run_rank, &pair);
     return result == WEFT_OK ? EXIT_DONE : complain(EXIT_FAILED, "%s", weft_last_error());
 }

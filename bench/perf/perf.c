@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft perf`: benchmarks. */
+/* `weft perf`: picks the benchmark. */
 #include <stdio.h>
 #include <string.h>
 
-#include "command.h"
+#include "complain.h"
 #include "perf/api.h"
 #include "subcommands.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cores from the affinity mask and the lists of hardware threads in sysfs. */
+/* Finds the cores, by the affinity mask and the lists of hardware threads in sysfs. */
 #include "run/cores.h"
 
 #include <stdio.h>

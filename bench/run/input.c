@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the terminal to a pipe, one block at a time. */
+/* Passes on what is typed: from the terminal to a pipe, one block at a time. */
 #include "run/input.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread, one poll: signals, input, output and deadlines of all ranks. */
+/* Starts the ranks and serves them until the last has ended: one thread, which waits in one poll for signals, input,
+ * output and deadlines. */
 #include "run/launcher.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "complain.h"
 #include "run/input.h"
 #include "run/output.h"
 #include "run/ranks.h"
@@ -55,17 +55,6 @@ static int64_t ns_of(double seconds)
 static int cannot(const char *what)
 {
     return complain(EXIT_FAILED, "cannot %s: %s", what, strerror(errno));
-}
-
-/* A pipe must not become standard output because that was closed. */
-static void fill_standard_files(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* Every rank takes two descriptors here; the ranks themselves keep the limit they would have had. */
@@ -245,7 +234,6 @@ int launch(const launch_config *config)
     l = (launcher){.config = config, .processes = config->threads ? 1 : config->ranks, .input = {-1, -1}};
     l.timeout_ns = config->timeout_s > 0 ? now_ns() + ns_of(config->timeout_s) : RANKS_NEVER;
     l.flush_ns = RANKS_NEVER;
-    fill_standard_files();
     int code = plan(&l);
     if (code == EXIT_DONE)
         code = open_all(&l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and sinks of a run, as one thing that can be polled. */
+/* Joins the streams that ranks write and the sinks they end in into one thing that can be polled. */
 #include "run/output.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One fails, all end: a moment for last words, SIGTERM, a grace, SIGKILL. */
+/* Keeps account of the processes of the ranks, and when one fails ends the others: a moment for last words, SIGTERM, a
+ * grace, SIGKILL. */
 #include "run/ranks.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft run`: N processes, or N threads, of a program as the ranks of one world. */
-#include "command.h"
+#include "complain.h"
+#include "option.h"
 #include "run/launcher.h"
 #include "subcommands.h"
 
@@ -41,15 +42,9 @@ int command_run(int argc, char **argv)
 {
     /* weft tells the ranks within 1 s that one is lost: 2 s are enough to say so. */
     run_options o = {.last_words_s = 2, .grace_s = 5};
-    int rest;
-    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &o, &rest)) {
-    case OPTIONS_HELP:
-        return EXIT_DONE;
-    case OPTIONS_WRONG:
-        return EXIT_USAGE;
-    case OPTIONS_GO:
-        break;
-    }
+    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &o, &rest);
+    if (code != OPTIONS_GO)
+        return code;
     if (o.ranks == 0)
         return complain(EXIT_USAGE, "-n is missing: how many ranks? (see weft run --help)");
     if (rest >= argc)

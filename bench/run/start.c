@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From fork to exec. What goes wrong in the child comes back through a pipe that a successful exec closes. */
+/* Leads a rank from fork to exec. What goes wrong in the child comes back through a pipe that a successful exec closes. */
 #include "run/start.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "complain.h"
 
 typedef struct failure {
     int code;

@@ -7,7 +7,8 @@
 #include <weft/log.h>
 #include <weft/schedule.h>
 
-#include "command.h"
+#include "complain.h"
+#include "option.h"
 #include "subcommands.h"
 #include "table.h"
 
@@ -276,21 +277,15 @@ static int check(const values *v, int argc, char **argv)
 int command_schedule(int argc, char **argv)
 {
     values v = {.policy = -1, .chunks = 1};
-    int rest;
     char usage[sizeof usage_format + sizeof choices.names];
     find_choices();
     snprintf(usage, sizeof usage, usage_format, choices.names);
-    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest)) {
-    case OPTIONS_HELP:
-        return EXIT_DONE;
-    case OPTIONS_WRONG:
-        return EXIT_USAGE;
-    case OPTIONS_GO:
-        break;
-    }
+    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &v, &rest);
+    if (code != OPTIONS_GO)
+        return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "schedule: '%s' is no option", argv[rest]);
-    int code = check(&v, argc, argv);
+    code = check(&v, argc, argv);
     if (code != EXIT_DONE)
         return code;
     weft_log_set(WEFT_LOG_ERROR, drop, NULL); /* each failure is complained of once, here */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
+#include "complain.h"
 #include "topo/topo.h"
 
 enum { PLACES_SHOWN = 64, GROUPS_SHOWN = 96 /* bytes */ };

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <weft/log.h>
 
-#include "command.h"
+#include "complain.h"
+#include "option.h"
 #include "subcommands.h"
 #include "topo/topo.h"
 
@@ -53,26 +54,18 @@ static int check_strict(const plan *p)
 int command_topo(int argc, char **argv)
 {
     topo_options options = {.tp = 1, .cp = 1, .ep = 1, .pp = 1, .dp = WEFT_MESH_REST, .etp = WEFT_MESH_REST};
-    int rest;
-    switch (options_read(usage, table, sizeof table / sizeof *table, argc, argv, &options, &rest)) {
-    case OPTIONS_HELP:
-        return EXIT_DONE;
-    case OPTIONS_WRONG:
-        return EXIT_USAGE;
-    case OPTIONS_GO:
-        break;
-    }
+    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &options, &rest);
+    if (code != OPTIONS_GO)
+        return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "topo takes no '%s'", argv[rest]);
     weft_log_set(WEFT_LOG_WARN, to_stderr, NULL);
     plan p = {0};
-    int code = plan_make(&options, &p);
+    code = plan_make(&options, &p);
     if (code == EXIT_DONE)
         code = options.json ? plan_print_json(&p) : plan_print(&p);
     if (code == EXIT_DONE && options.strict)
         code = check_strict(&p);
     plan_free(&p);
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return complain(EXIT_FAILED, "cannot write the result");
     return code;
 }

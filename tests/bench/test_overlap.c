@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hidden and exposed time of made-up traces, against a count of every tick. */
 #include "harness/test.h"
-#include "prof/overlap.h"
+#include "overlap.h"
 
 static weft_trace_record operation(uint64_t start, uint64_t last, uint64_t wait, uint64_t go)
 {

@@ -371,3 +371,35 @@ TEST(a_world_of_one_can_give_up)
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_threads(1, NULL, alone_gives_up, NULL);
 }
+
+static weft_result no_body(weft_world *world, void *argument)
+{
+    (void)argument;
+    return weft_world_size(world) == 2 ? WEFT_OK : WEFT_E_RANGE;
+}
+
+TEST(a_config_is_read_no_further_than_its_size)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    weft_world *world;
+    struct {
+        weft_world_config config;
+        uint64_t later;
+    } given = {.config = WEFT_WORLD_CONFIG_INIT};
+    weft_world_config *config = &given.config;
+    config->ranks = 1;
+    config->rendezvous = config->backend = (const char *)1; /* nobody may look there */
+    config->flags = 0x10;
+    config->size = offsetof(weft_world_config, rendezvous);
+    CHECK_OK(weft_world_open(config, &world));
+    weft_world_close(world);
+    CHECK_OK(weft_team_run(2, config, no_body, NULL));
+    *config = (weft_world_config)WEFT_WORLD_CONFIG_INIT;
+    config->size = sizeof given;
+    CHECK_OK(weft_world_open(config, &world));
+    weft_world_close(world);
+    given.later = 1;
+    CHECK_RESULT(weft_world_open(config, &world), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "weft_world_config.size is");
+    CHECK_RESULT(weft_team_run(2, config, no_body, NULL), WEFT_E_INVALID);
+}

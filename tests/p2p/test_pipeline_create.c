@@ -251,7 +251,7 @@ TEST(wrong_configs_are_refused_and_name_what_is_wrong)
     CHECK_RESULT(weft_pipeline_run(NULL), WEFT_E_INVALID);
     weft_pipeline_destroy(NULL);
     config.size = 0;
-    check_refused(NULL, s, &config, WEFT_E_INVALID, "the config of a pipeline has no size");
+    check_refused(NULL, s, &config, WEFT_E_INVALID, "weft_pipeline_config.size is 0");
     config = good, config.flags = 2;
     check_refused(NULL, s, &config, WEFT_E_INVALID, "flags 0x2");
     config = good, config.reserved = 7;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Picks the kernels that this processor can run. */
+/* Picks the kernels that this processor can run. libcomm picks its own in the same way, but out of sight: this command
+ * uses its public headers only. */
 #include <stdbool.h>
 
 #include "gpt/host/kernels.h"

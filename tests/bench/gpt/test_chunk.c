@@ -2,6 +2,7 @@
 /* What a chunk says while it computes: which parameters it comes to, and when their gradients are final. */
 #include <stdlib.h>
 
+#include "complain.h"
 #include "fixture.h"
 #include "harness/test.h"
 
@@ -135,4 +136,15 @@ TEST(microbatches_add_up_and_slots_keep_them_apart)
         CHECK_NEAR(f.grads[i], sum[i], 1e-4);
     free(sum);
     fixture_close(&f);
+}
+
+TEST(a_chunk_that_finds_no_memory_can_be_closed)
+{
+    gpt_model model = {.shape = fixture_shape()};
+    gpt_chunk chunk;
+    gpt_failure failure;
+    CHECK(gpt_shape_complete(&model.shape, &failure) == 0);
+    CHECK_INT(gpt_chunk_open(&chunk, &model, 0, (size_t)1 << 48, &failure), EXIT_FAILED);
+    CHECK_HAS(failure.text, "no memory for chunk 0");
+    gpt_chunk_close(&chunk);
 }

@@ -19,7 +19,7 @@ static int split(const char *line, char **argv)
     return argc;
 }
 
-static options_result read_line(const char *line, gpt_options *options, gpt_failure *failure)
+static int read_line(const char *line, gpt_options *options, gpt_failure *failure)
 {
     char *argv[MOST];
     return gpt_options_read(options, split(line, argv), argv, failure);
@@ -30,7 +30,7 @@ static void check_refused(const char *line, const char *says)
     gpt_options options;
     gpt_failure failure;
     gpt_shape shape;
-    options_result result = read_line(line, &options, &failure);
+    int result = read_line(line, &options, &failure);
     if (result == OPTIONS_GO)
         gpt_options_shape(&options, &shape, &failure);
     CHECK_MSG(failure.code == EXIT_USAGE, "'%s' is taken", line);
@@ -129,6 +129,7 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--split 0,1", "--split is '0,1'");
     check_refused("--split 1,1,1,1", "--split is '1,1,1,1'");
     check_refused("--split 1,", "--split is '1,'");
+    check_refused("--split 1e308,1e308", "--split is '1e308,1e308'");
     check_refused("more", "'more' is no option");
     check_refused("--hidden-size 1000000 --num-attention-heads 1000000 --kv-channels 1000000", "more than this can");
 }

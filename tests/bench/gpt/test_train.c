@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "../spawn.h"
 #include "harness/test.h"
@@ -123,6 +124,24 @@ TEST(data_that_is_empty_short_or_foreign_is_named)
     check_refused("-n 2", flags, 1, "foreign' has byte 121 at 1, outside a vocabulary of 100\n");
 }
 
+TEST(data_that_is_neither_a_file_nor_a_folder_is_named)
+{
+    char flags[128];
+    const char *fifo = training_file("fifo");
+    CHECK(mkfifo(fifo, 0600) == 0);
+    snprintf(flags, sizeof flags, "--data %s", fifo);
+    check_refused("-n 2", flags, 1, "fifo' is neither a file nor a folder\n");
+    check_refused("-n 2", "--data /dev/zero", 1, "the data '/dev/zero' is neither a file nor a folder\n");
+}
+
+TEST(what_memory_is_too_little_for_is_named)
+{
+    spawned r = start_training(NULL, "--kv-channels 16777216");
+    CHECK_INT(spawn_finish(&r), 1);
+    CHECK_HAS(r.complained.data, "\nweft: activations of the model: no memory for ");
+    spawn_forget(&r);
+}
+
 TEST(a_report_that_cannot_be_written_is_named)
 {
     check_refused("-n 2", "--json /no/such/folder/file", 1, "cannot write '/no/such/folder/file': No such file");
@@ -135,6 +154,11 @@ TEST(a_report_that_cannot_be_written_is_named)
     CHECK_INT(spawn_finish(&full), 1);
     CHECK_HAS(full.complained.data, "weft: cannot write 'standard output': No space left on device\n");
     spawn_forget(&full);
+    spawned both = spawn_weft(&(const spawn_setup){.out = "/dev/full"},
+                              (const char *const[]){"gpt", "--mock-data", "--train-iters", "1", "--json", "-", NULL});
+    CHECK_INT(spawn_finish(&both), 1);
+    CHECK_HAS(both.complained.data, "weft: cannot write 'standard output': No space left on device\n");
+    spawn_forget(&both);
 }
 
 /* ---- ranks that differ ---- */

@@ -155,7 +155,8 @@ training training_on_threads(int ranks, const char *flags)
     snprintf(line, sizeof line, "%s --json %s %s", training_model(), path, flags);
     int argc = add_words(line, argv, 1);
     be_silent();
-    if (gpt_options_read(&run.options, argc, argv, &run.failure) == OPTIONS_WRONG)
+    gpt_options_read(&run.options, argc, argv, &run.failure);
+    if (run.failure.code)
         FAIL("%s", run.failure.text);
     weft_world_config config = gpt_train_world(&run);
     weft_result result = weft_team_run(ranks, &config, gpt_train, &run);

@@ -1,39 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of the subcommands, read from tables; an unknown or malformed one is named. */
+/* Takes the words of a command line one by one, finds each in the table, and checks and stores its value. */
+#include "option.h"
+
+#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "command.h"
-
-static char *kept; /* where complaints go; NULL: stderr */
-static size_t kept_bytes;
-
-void complain_into(char *text, size_t bytes)
-{
-    kept = text;
-    kept_bytes = bytes;
-}
-
-int complain(int code, const char *format, ...)
-{
-    char line[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (kept)
-        snprintf(kept, kept_bytes, "%s", line);
-    else
-        fprintf(stderr, "weft: %s\n", line);
-    return code;
-}
+#include "complain.h"
 
 static bool takes_value(option_kind kind)
 {
@@ -97,7 +76,7 @@ static bool read_whole(const char *text, bool with_unit, long long *number)
     char *end;
     errno = 0;
     *number = strtoll(text, &end, 10);
-    if (errno || end == text)
+    if (errno || end == text || isspace((unsigned char)*text))
         return false;
     if (with_unit && *end) {
         const char *unit = strchr("KMG", *end);
@@ -123,18 +102,17 @@ static int choice_index(const char *words, const char *text)
     return -1;
 }
 
-static options_result wrong_value(const option *o, const char *text)
+static int wrong_value(const option *o, const char *text)
 {
     if (o->kind == OPTION_CHOICE)
-        complain(0, "%s%s is '%s', not one of %s", dashes(o), o->name, text, o->shown);
-    else if (o->min != 0 || o->max != 0)
-        complain(0, "%s%s is '%s', not a number from %.15g to %.15g", dashes(o), o->name, text, o->min, o->max);
-    else
-        complain(0, "%s%s is '%s', not a number", dashes(o), o->name, text);
-    return OPTIONS_WRONG;
+        return complain(EXIT_USAGE, "%s%s is '%s', not one of %s", dashes(o), o->name, text, o->shown);
+    if (o->min != 0 || o->max != 0)
+        return complain(EXIT_USAGE, "%s%s is '%s', not a number from %.15g to %.15g", dashes(o), o->name, text, o->min,
+                        o->max);
+    return complain(EXIT_USAGE, "%s%s is '%s', not a number", dashes(o), o->name, text);
 }
 
-static options_result store(const option *o, const char *text, void *values)
+static int store(const option *o, const char *text, void *values)
 {
     void *field = (char *)values + o->field;
     long long whole;
@@ -156,7 +134,7 @@ static options_result store(const option *o, const char *text, void *values)
     case OPTION_REAL: {
         char *end;
         double number = strtod(text, &end);
-        if (end == text || *end || !isfinite(number) || out_of_range(o, number))
+        if (end == text || *end || isspace((unsigned char)*text) || !isfinite(number) || out_of_range(o, number))
             return wrong_value(o, text);
         *(double *)field = number;
         return OPTIONS_GO;
@@ -172,13 +150,12 @@ static options_result store(const option *o, const char *text, void *values)
         return OPTIONS_GO;
     }
     case OPTION_NOTED:
-        return OPTIONS_GO;
+        break;
     }
-    return OPTIONS_WRONG;
+    return OPTIONS_GO;
 }
 
-options_result options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
-                            int *rest)
+int options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values, int *rest)
 {
     int i = 1;
     while (i < argc && argv[i][0] == '-' && argv[i][1]) {
@@ -187,29 +164,24 @@ options_result options_read(const char *usage, const option *table, size_t count
             break;
         if (strcmp(word, "--help") == 0) {
             print_help(usage, table, count);
-            return OPTIONS_HELP;
+            return EXIT_DONE;
         }
         const char *value = NULL;
         const option *o = options_find(table, count, word, &value);
-        if (!o) {
-            complain(0, "unknown option '%s' (see --help)", word);
-            return OPTIONS_WRONG;
-        }
-        if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value) {
-            complain(0, "%s%s takes no value", dashes(o), o->name);
-            return OPTIONS_WRONG;
-        }
+        if (!o)
+            return complain(EXIT_USAGE, "unknown option '%s' (see --help)", word);
+        if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value)
+            return complain(EXIT_USAGE, "%s%s takes no value", dashes(o), o->name);
         if (o->kind == OPTION_NOTED && !value && i < argc && argv[i][0] != '-')
             i++;
         if (takes_value(o->kind) && !value) {
-            if (i >= argc) {
-                complain(0, "%s%s wants a value", dashes(o), o->name);
-                return OPTIONS_WRONG;
-            }
+            if (i >= argc)
+                return complain(EXIT_USAGE, "%s%s wants a value", dashes(o), o->name);
             value = argv[i++];
         }
-        if (store(o, value, values) != OPTIONS_GO)
-            return OPTIONS_WRONG;
+        int code = store(o, value, values);
+        if (code != OPTIONS_GO)
+            return code;
     }
     *rest = i;
     return OPTIONS_GO;

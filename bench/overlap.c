@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unions and intersections of intervals. */
-#include "prof/overlap.h"
+/* Splits a window by the trace: gathers its intervals, unites them, and measures what the unions have in common. */
+#include "overlap.h"
 
 #include <stdlib.h>
 

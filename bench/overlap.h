@@ -5,8 +5,8 @@
  *     exposed = |C and W|,   hidden = |C without W|,   idle = |W without C|,   computing only = the rest,
  *
  * and the four add up to the window. */
-#ifndef WEFT_BENCH_PROF_OVERLAP_H
-#define WEFT_BENCH_PROF_OVERLAP_H
+#ifndef WEFT_BENCH_OVERLAP_H
+#define WEFT_BENCH_OVERLAP_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

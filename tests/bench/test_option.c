@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "option.h"
+
+#include "complain.h"
+#include "harness/test.h"
+
+typedef struct values {
+    int whole, choice;
+    size_t size;
+    double real;
+    bool flag, unflag;
+    const char *text;
+} values;
+
+#define FIELD(name) offsetof(values, name)
+
+static const option table[] = {
+    {"n", OPTION_INT, FIELD(whole), 1, 100, "N", "whole"},
+    {"any", OPTION_INT, FIELD(whole), 0, 0, "N", "whole"},
+    {"size", OPTION_SIZE, FIELD(size), 0, 0, "BYTES", "size"},
+    {"real", OPTION_REAL, FIELD(real), 0, 0, "X", "real"},
+    {"flag", OPTION_FLAG, FIELD(flag), 0, 0, NULL, "flag"},
+    {"no-flag", OPTION_UNFLAG, FIELD(unflag), 0, 0, NULL, "unflag"},
+    {"text", OPTION_TEXT, FIELD(text), 0, 0, "TEXT", "text"},
+    {"choice", OPTION_CHOICE, FIELD(choice), 0, 0, "one|two", "choice"},
+    {"noted-*", OPTION_NOTED, 0, 0, 0, NULL, "noted"},
+};
+
+static char said[512];
+
+/* Words end with NULL. */
+static int read_words(values *v, int *rest, const char *const *words)
+{
+    char *argv[16] = {(char *)"test"};
+    int argc = 1;
+    for (; words[argc - 1]; argc++)
+        argv[argc] = (char *)words[argc - 1];
+    *said = 0;
+    complain_into(said, sizeof said);
+    int code = options_read("usage", table, sizeof table / sizeof *table, argc, argv, v, rest);
+    complain_into(NULL, 0);
+    return code;
+}
+
+#define READ(v, rest, ...) read_words(v, rest, (const char *const[]){__VA_ARGS__, NULL})
+
+TEST(every_kind_arrives_in_its_field)
+{
+    values v = {.unflag = true};
+    int rest;
+    CHECK_INT(READ(&v, &rest, "-n", "7", "--size", "3M", "--real=2.5", "--flag", "--no-flag", "--text", "--odd",
+                   "--choice", "two", "--noted-x", "5", "--", "--rest"),
+              OPTIONS_GO);
+    CHECK_INT(rest, 15);
+    CHECK(v.whole == 7 && v.size == 3 << 20 && v.real == 2.5 && v.flag && !v.unflag && v.choice == 1);
+    CHECK_STR(v.text, "--odd");
+}
+
+TEST(what_is_wrong_is_a_usage_error_that_names_the_option_and_the_word)
+{
+    static const struct {
+        const char *word, *value, *says;
+    } cases[] = {
+        {"--bogus", NULL, "unknown option '--bogus'"},
+        {"--", "x", ""}, /* no option at all: go on */
+        {"-n", "0", "-n is '0', not a number from 1 to 100"},
+        {"-n", "101", "-n is '101'"},
+        {"-n", "", "-n is ''"},
+        {"-n", " 5", "-n is ' 5'"},
+        {"-n", "5 ", "-n is '5 '"},
+        {"-n", "5x", "-n is '5x'"},
+        {"-n", "1e1", "-n is '1e1'"},
+        {"-n", NULL, "-n wants a value"},
+        {"--any", "2147483648", "--any is '2147483648', not a number"},
+        {"--any", "99999999999999999999", "--any is '99999999999999999999'"},
+        {"--size", "-1", "--size is '-1'"},
+        {"--size", "-1K", "--size is '-1K'"},
+        {"--size", "9000000000G", "--size is '9000000000G'"},
+        {"--size", "5KB", "--size is '5KB'"},
+        {"--size", "K", "--size is 'K'"},
+        {"--real", "nan", "--real is 'nan'"},
+        {"--real", "inf", "--real is 'inf'"},
+        {"--real", "1e999", "--real is '1e999'"},
+        {"--real", "1,5", "--real is '1,5'"},
+        {"--real", " 1", "--real is ' 1'"},
+        {"--real", "", "--real is ''"},
+        {"--flag=1", NULL, "--flag takes no value"},
+        {"--choice", "on", "--choice is 'on', not one of one|two"},
+        {"--choice", "", "--choice is ''"},
+        {"--choice", "one|two", "--choice is 'one|two'"},
+        {"--bo\ngus\x1b[2J", NULL, "unknown option '--bo?gus?[2J'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        values v = {0};
+        int rest, code = READ(&v, &rest, cases[i].word, cases[i].value);
+        CHECK_MSG(code == (*cases[i].says ? EXIT_USAGE : OPTIONS_GO), "%s %s", cases[i].word, cases[i].value);
+        CHECK_HAS(said, cases[i].says);
+    }
+}
+
+TEST(an_option_behind_two_dashes_was_not_given)
+{
+    char *argv[] = {(char *)"test", (char *)"--real=1", (char *)"--", (char *)"-n", (char *)"3"};
+    CHECK(options_given("real", 5, argv));
+    CHECK(!options_given("n", 5, argv));
+}
