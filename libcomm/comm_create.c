@@ -69,7 +69,7 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
 
 /* ------------------------------------------------------------------------------------------- the first half */
 
-/* How often this rank has come to make a comm of that key without a use of its name, for want of memory: its cards tell. */
+/* How often this rank has come to make a comm of that key, if want of memory left no use of its name: its cards tell. */
 static uint32_t count_on_board(const weft_world *world, weft__card_key key)
 {
     const weft__card *latest = world->own ? weft__board_find(world->own->header->cards, key, UINT32_MAX) : NULL;
@@ -308,6 +308,12 @@ static weft_result look_for_excuse(const weft_comm *comm, int rank, bool ended)
                       terms.ranks, world->rank, comm->terms.ranks);
 }
 
+static bool has_card(const weft__segment_header *header, weft__card_key key, uint32_t incarnation)
+{
+    const weft__card *card = weft__board_find(header->cards, key, incarnation);
+    return card && atomic_load(&card->incarnation) == incarnation;
+}
+
 /* Look for the cards that are still missing. WEFT_PENDING: some are. */
 static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *seen)
 {
@@ -324,6 +330,10 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
         const weft__card *card = weft__board_find(header->cards, comm->key, mine);
         uint32_t theirs = card ? atomic_load(&card->incarnation) : 0;
         uint32_t left = card ? atomic_load(&card->left) : WEFT__CARD_STAYS;
+        if (theirs > mine && left == WEFT__CARD_STAYS && has_card(header, comm->key, mine)) {
+            result = WEFT_PENDING; /* posted behind the first look: the member is a comm ahead */
+            continue;
+        }
         if (theirs > mine && left == WEFT__CARD_STAYS) { /* attempts have failed that this rank knows nothing of */
             comm->use->count = theirs;
             atomic_store(&comm->card->incarnation, theirs);

@@ -75,7 +75,7 @@ WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
 WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes);
 
 /** Find out whether all ranks are well, and go on or end together: WEFT_OK if every rank says so, else on every rank
- *  what the lowest rank that failed says, and weft_last_error() there is its message, led by its number ("rank 3: ...").
+ *  what the lowest rank that failed says, and weft_last_error() there is its message, led by its number ("rank 3: ").
  *  Takes no memory, so that want of memory can be agreed on. If the comm itself fails meanwhile, a rank that has failed
  *  gets its own result back, the others the comm's.
  *  @param mine  how this rank fared.   @param why  copied, cut at 480 bytes; NULL = weft_last_error(); without meaning
