@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "sized.h"
+#include "base/sized.h"
 
 #define CHUNK 1024 /* elements of a 16-bit gradient that are widened at a time */
 

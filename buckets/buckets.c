@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "params.h"
 #include "set.h"
-#include "sized.h"
 
 #define ALL_FLAGS                                                                                                \
     (WEFT__LAYOUT_FLAGS | WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP | WEFT_BUCKETS_UNUSED_ZERO | \
@@ -25,8 +25,6 @@ static weft_result check_config(const weft_buckets_config *config)
 
 static weft_result check_comms(const weft_buckets_config *config, const weft_buckets_comms *comms)
 {
-    if (!comms->shard)
-        return weft__fail(WEFT_E_INVALID, "set '%s': no comm of shard ranks", config->name);
     if (comms->expert_replica && !comms->expert_shard)
         return weft__fail(WEFT_E_INVALID, "set '%s': expert_replica without expert_shard", config->name);
     if (comms->sum_count && !comms->sums)
@@ -39,14 +37,14 @@ static weft_result check_comms(const weft_buckets_config *config, const weft_buc
     return WEFT_OK;
 }
 
-static weft_buckets *begin(weft_params *params, const weft_buckets_config *config, const weft_buckets_comms *comms)
+static weft_result begin(weft_params *params, const weft_buckets_config *config, const weft_buckets_comms *comms,
+                         weft_buckets **set_out)
 {
     weft_buckets *set = weft__alloc(sizeof *set);
-    char *name = weft__copy_text(config->name);
-    if (!set || !name) {
+    char *name = set ? weft__copy_text(config->name) : NULL;
+    if (!name) {
         free(set);
-        free(name);
-        return NULL;
+        return WEFT_E_NO_MEMORY;
     }
     set->name = name;
     set->params = params;
@@ -57,69 +55,73 @@ static weft_buckets *begin(weft_params *params, const weft_buckets_config *confi
     set->flags = config->flags;
     set->reduction = config->reduction;
     weft__plan_lanes(set, comms);
-    return set;
+    *set_out = set;
+    return WEFT_OK;
 }
 
-/* What this rank can do alone. */
 static weft_result build(weft_buckets *set, const weft_buckets_config *config, const weft_buckets_comms *comms)
 {
     WEFT_TRY(weft__sums_take(set, comms));
     WEFT_TRY(weft__plan_make(set, config));
+    WEFT_TRY(weft__comms_plan(set));
     WEFT_TRY(weft__memory_make(set, config));
     if (set->flags & WEFT_BUCKETS_GUARD_UNACQUIRED)
         WEFT_TRY(weft__guard_make(set));
     return weft__owned_make(set);
 }
 
-static weft_result connect(weft_buckets *set)
+/* What this rank can do alone; on failure *set_out may be half a set. */
+static weft_result prepare(weft_params *params, const weft_buckets_config *given, const weft_buckets_comms *comms,
+                           weft_buckets_config *config, weft_buckets **set_out)
 {
-    WEFT_TRY(weft__comms_make(set));
+    if (!params)
+        return weft__fail(WEFT_E_INVALID, "buckets: no params");
+    WEFT_TRY(weft__take_sized(config, sizeof *config, given, "weft_buckets_config"));
+    if (!config->name)
+        config->name = "buckets";
+    WEFT_TRY(check_config(config));
+    WEFT_TRY(check_comms(config, comms));
+    WEFT_TRY(begin(params, config, comms, set_out));
+    return build(*set_out, config, comms);
+}
+
+static weft_result fill_operations(weft_buckets *set)
+{
     WEFT_TRY(weft__reduce_make(set));
     weft__gather_make(set);
     return WEFT_OK;
 }
 
-/* Every rank learns how the others fared: @p mine if it is an error, else the worst. */
-static weft_result agree(const weft_buckets *set, const char *step, weft_result mine)
+/* All ranks go through all of it, or leave together. */
+static weft_result create(weft_params *params, const weft_buckets_config *given, const weft_buckets_comms *comms,
+                          weft_buckets **set_out)
 {
-    int64_t worst = (int64_t)mine * ((int64_t)1 << 32) + set->rank;
-    WEFT_TRY(weft_all_reduce_run(set->norm, &worst, &worst, 1, WEFT_INT64, WEFT_MIN, WEFT_STREAM_HOST));
-    if (mine != WEFT_OK || worst >= 0)
-        return mine;
-    int rank = (int)(worst & 0xffffffff);
-    weft_result theirs = (weft_result)((worst - rank) / ((int64_t)1 << 32));
-    return weft__fail(theirs, "rank %d, set '%s': rank %d could not %s: see its message", set->rank, set->name, rank,
-                      step);
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    WEFT_TRY(weft__agree(comms, prepare(params, given, comms, &config, set_out)));
+    weft_buckets *set = *set_out;
+    WEFT_TRY(weft__agree(comms, weft__compare(set, &config)));
+    WEFT_TRY(weft__agree(comms, weft__comms_start(set)));
+    WEFT_TRY(weft__agree(comms, weft__comms_finish(set)));
+    return weft__agree(comms, fill_operations(set));
 }
 
 weft_result weft_buckets_create(weft_params *params, const weft_buckets_comms *comms, const weft_buckets_config *config,
                                 weft_buckets **set_out)
 {
-    if (!params || !comms || !set_out)
-        return weft__fail(WEFT_E_INVALID, "buckets: no params, comms or place for the set");
-    *set_out = NULL;
-    weft_buckets_config c = WEFT_BUCKETS_CONFIG_INIT;
     weft_buckets_comms m = WEFT_BUCKETS_COMMS_INIT;
-    WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_buckets_config"));
+    weft_buckets *set = NULL;
+    if (!set_out || !comms)
+        return weft__fail(WEFT_E_INVALID, "buckets: no comms or no place for the set");
+    *set_out = NULL;
     WEFT_TRY(weft__take_sized(&m, sizeof m, comms, "weft_buckets_comms"));
-    if (!c.name)
-        c.name = "buckets";
-    WEFT_TRY(check_config(&c));
-    WEFT_TRY(check_comms(&c, &m));
-    weft_buckets *set = begin(params, &c, &m);
-    if (!set)
-        return WEFT_E_NO_MEMORY;
-    weft_result result = agree(set, "make its part", build(set, &c, &m));
+    if (!m.shard)
+        return weft__fail(WEFT_E_INVALID, "buckets: no comm of shard ranks");
+    weft_result result = create(params, config, &m, &set);
     if (result == WEFT_OK)
-        result = agree(set, "agree with its peers", weft__compare(set, &c));
-    if (result == WEFT_OK)
-        result = agree(set, "connect", connect(set));
-    if (result != WEFT_OK) {
+        *set_out = set;
+    else
         weft_buckets_destroy(set);
-        return result;
-    }
-    *set_out = set;
-    return WEFT_OK;
+    return result;
 }
 
 static void abort_comm(weft__op *op)

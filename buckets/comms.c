@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comms of a set's own over the ranks of the given ones, so that nobody else's operations get in between. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/reserved.h"
+#include "base/verdict.h"
 #include "set.h"
 
 #define MOST_WORKS 4096 /* that a comm can have in flight */
 
-/* A comm to be made. */
+/* A comm of ours. */
 typedef struct request {
     weft_comm *given;
     const char *name, *purpose;
     uint32_t works; /* most that are in flight at a time */
     weft_comm **made;
 } request;
+
+struct weft__comms {
+    int *ranks; /* room for those of one */
+    size_t count;
+    request list[];
+};
 
 static size_t list_requests(weft_buckets *set, request *list)
 {
@@ -39,69 +46,69 @@ static size_t list_requests(weft_buckets *set, request *list)
     return count;
 }
 
-static weft_result start(weft_world *world, const request *r)
+static weft_result check_works(const request *r)
 {
-    char name[WEFT_COMM_NAME_MAX + 1];
-    int used = snprintf(name, sizeof name, "%s.%s.%s", weft_comm_name(r->given), r->name, r->purpose);
-    if (used > WEFT_COMM_NAME_MAX)
-        return weft__fail(WEFT_E_INVALID, "set '%s': the comm's name '%s.%s.%s' is %d bytes long, the most are %d",
-                          r->name, weft_comm_name(r->given), r->name, r->purpose, used, WEFT_COMM_NAME_MAX);
     if (r->works > MOST_WORKS)
         return weft__fail(WEFT_E_RANGE,
-                          "set '%s': %u operations in flight on comm '%s', the most are %d: make the buckets larger",
-                          r->name, r->works, name, MOST_WORKS);
-    int size = weft_comm_size(r->given);
-    int *ranks = weft__alloc((size_t)size * sizeof *ranks);
-    if (!ranks)
+                          "set '%s': %u operations in flight to %s over comm '%s', the most are %d: make the buckets "
+                          "larger",
+                          r->name, r->works, r->purpose, weft_comm_name(r->given), MOST_WORKS);
+    return WEFT_OK;
+}
+
+weft_result weft__comms_plan(weft_buckets *set)
+{
+    size_t most = 7 + set->sum_comm_count;
+    set->comms = weft__alloc(sizeof *set->comms + most * sizeof *set->comms->list);
+    if (!set->comms)
         return WEFT_E_NO_MEMORY;
+    set->comms->ranks = weft__alloc((size_t)weft_world_size(set->world) * sizeof *set->comms->ranks);
+    if (!set->comms->ranks)
+        return WEFT_E_NO_MEMORY;
+    set->comms->count = list_requests(set, set->comms->list);
+    for (size_t i = 0; i < set->comms->count; i++)
+        WEFT_TRY(check_works(&set->comms->list[i]));
+    return WEFT_OK;
+}
+
+static weft_result start(const weft_buckets *set, const request *r)
+{
+    char name[WEFT_COMM_NAME_MAX + 1];
+    weft__reserved_name((const char *const[]){weft_comm_name(r->given), r->name, r->purpose}, 3, name);
+    int size = weft_comm_size(r->given), *ranks = set->comms->ranks;
     for (int i = 0; i < size; i++)
         ranks[i] = weft_comm_world_rank(r->given, i);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     weft_result result = weft_comm_config_get(r->given, &config);
     config.works = r->works;
     config.p2p_channels = 0;
-    config.flags |= WEFT_COMM_NO_P2P;
-    if (result == WEFT_OK)
-        result = weft_comm_create_start(world, name, ranks, size, &config, r->made);
-    free(ranks);
-    return result;
+    config.flags |= WEFT_COMM_NO_P2P | WEFT__COMM_OWN;
+    return result == WEFT_OK ? weft_comm_create_start(set->world, name, ranks, size, &config, r->made) : result;
 }
 
-/* Start all, then finish all: the order between comms does not matter. */
-static weft_result make_all(weft_world *world, const request *list, size_t count)
+/* All of them, also behind a failure: ranks must not differ in how often they have used a name. */
+weft_result weft__comms_start(weft_buckets *set)
 {
-    weft_result result = WEFT_OK;
-    size_t started = 0;
-    while (started < count && result == WEFT_OK) {
-        result = start(world, &list[started]);
-        started += result == WEFT_OK;
-    }
-    for (size_t i = 0; i < started; i++) {
-        weft_result finished = weft_comm_create_finish(*list[i].made);
-        if (result == WEFT_OK)
-            result = finished;
-    }
-    return result;
+    weft__verdict first = {0};
+    for (size_t i = 0; i < set->comms->count; i++)
+        weft__verdict_add(&first, start(set, &set->comms->list[i]));
+    return weft__verdict_result(&first);
 }
 
-weft_result weft__comms_make(weft_buckets *set)
+weft_result weft__comms_finish(weft_buckets *set)
 {
-    request *list = weft__alloc((7 + set->sum_comm_count) * sizeof *list);
-    if (!list)
-        return WEFT_E_NO_MEMORY;
-    weft_result result = make_all(set->world, list, list_requests(set, list));
-    free(list);
-    return result;
+    weft__verdict first = {0};
+    for (size_t i = 0; i < set->comms->count; i++)
+        weft__verdict_add(&first, weft_comm_create_finish(*set->comms->list[i].made));
+    return weft__verdict_result(&first);
 }
 
 void weft__comms_release(weft_buckets *set)
 {
-    for (size_t i = 0; i < 2; i++) {
-        weft_comm_destroy(set->lanes[i].reduce_comm);
-        weft_comm_destroy(set->lanes[i].gather_comm);
-        weft_comm_destroy(set->lanes[i].replica_comm);
-    }
-    weft_comm_destroy(set->norm_comm);
-    for (size_t i = 0; i < set->sum_comm_count; i++)
-        weft_comm_destroy(set->sum_comms[i].comm);
+    if (!set->comms)
+        return;
+    for (size_t i = 0; i < set->comms->count; i++)
+        weft_comm_destroy(*set->comms->list[i].made);
+    free(set->comms->ranks);
+    free(set->comms);
 }

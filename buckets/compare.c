@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/verdict.h"
 #include "layout.h"
 #include "params.h"
 #include "set.h"
@@ -25,13 +26,14 @@ typedef struct subject {
     const weft_buckets *set;
     const weft_buckets_config *config;
     weft_comm *comm;
-    entry *entries;
+    entry *entries; /* NULL: there was no memory for them */
     size_t count;
 } subject;
 
 static void add(subject *s, uint32_t param, uint64_t hash, size_t start, size_t count)
 {
-    s->entries[s->count++] = (entry){.hash = hash, .param = param, .start = start, .count = count};
+    if (s->entries)
+        s->entries[s->count++] = (entry){.hash = hash, .param = param, .start = start, .count = count};
 }
 
 static uint64_t hash_number(uint64_t hash, uint64_t number)
@@ -112,14 +114,15 @@ static void describe(const subject *s, size_t index, char text[TEXT_BYTES])
              weft_dtype_string(param->dtype), shape, e->start, e->start + e->count, place->bucket);
 }
 
-/* What every rank of the comm gives: @p bytes of each, in rank order; free it. */
+/* What every rank of the comm gives: @p bytes of each, in rank order; free it. Nobody waits for a rank that has no
+ * memory for its part (@p mine is NULL) or for all. */
 static weft_result collect(const subject *s, const void *mine, size_t bytes, void **all_out)
 {
     *all_out = NULL;
-    void *all = weft__alloc((size_t)weft_comm_size(s->comm) * bytes);
-    if (!all)
-        return WEFT_E_NO_MEMORY;
-    weft_result result = weft_all_gather_run(s->comm, mine, all, bytes, WEFT_UINT8, WEFT_STREAM_HOST);
+    void *all = mine ? weft__alloc((size_t)weft_comm_size(s->comm) * bytes) : NULL;
+    weft_result result = weft_comm_agree(s->comm, all ? WEFT_OK : WEFT_E_NO_MEMORY, NULL);
+    if (result == WEFT_OK)
+        result = weft_all_gather_run(s->comm, mine, all, bytes, WEFT_UINT8, WEFT_STREAM_HOST);
     if (result != WEFT_OK) {
         free(all);
         return result;
@@ -162,9 +165,7 @@ static weft_result locate(const subject *s, size_t longest)
 {
     size_t bytes = longest * sizeof(uint64_t), index;
     uint64_t *mine = weft__alloc(bytes);
-    if (!mine)
-        return WEFT_E_NO_MEMORY;
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; mine && i < s->count; i++)
         mine[i] = s->entries[i].hash;
     void *all;
     weft_result result = collect(s, mine, bytes, &all);
@@ -185,7 +186,7 @@ static weft_result compare(const subject *s)
     for (size_t i = 0; i < s->count; i++)
         mine.hash = hash_number(mine.hash, s->entries[i].hash);
     void *all;
-    WEFT_TRY(collect(s, &mine, sizeof mine, &all));
+    WEFT_TRY(collect(s, s->entries ? &mine : NULL, sizeof mine, &all));
     const summary *summaries = all;
     size_t longest = 0;
     bool alike = true;
@@ -201,9 +202,7 @@ static weft_result compare(const subject *s)
 static weft_result check_counted(const subject *s)
 {
     unsigned char *mine = weft__alloc(s->count);
-    if (!mine)
-        return WEFT_E_NO_MEMORY;
-    for (size_t i = 0; i < s->count; i++)
+    for (size_t i = 0; mine && i < s->count; i++)
         mine[i] = !(weft_params_get(s->set->params, s->entries[i].param)->flags & WEFT_PARAM_COPY);
     void *all;
     weft_result result = collect(s, mine, s->count, &all);
@@ -248,28 +247,25 @@ static weft_result compare_sums(subject *s, const weft__sum_comm *comm)
     return check_counted(s);
 }
 
-/* All comms in one order on every rank. */
-static weft_result compare_all(subject *s)
+/* All comms in one order on every rank, also behind a difference: ranks that found none there come to the next. */
+static void compare_all(subject *s, weft__verdict *first)
 {
     const weft_buckets *set = s->set;
     for (size_t i = 0; i < 2; i++) {
-        WEFT_TRY(compare_lane(s, &set->lanes[i], set->lanes[i].shard));
-        WEFT_TRY(compare_lane(s, &set->lanes[i], set->lanes[i].replica));
+        weft__verdict_add(first, compare_lane(s, &set->lanes[i], set->lanes[i].shard));
+        weft__verdict_add(first, compare_lane(s, &set->lanes[i], set->lanes[i].replica));
     }
-    WEFT_TRY(compare_norm(s));
+    weft__verdict_add(first, compare_norm(s));
     for (size_t i = 0; i < set->sum_comm_count; i++)
-        WEFT_TRY(compare_sums(s, &set->sum_comms[i]));
-    return WEFT_OK;
+        weft__verdict_add(first, compare_sums(s, &set->sum_comms[i]));
 }
 
 weft_result weft__compare(const weft_buckets *set, const weft_buckets_config *config)
 {
     size_t most = weft_params_count(set->params) > set->sum_count ? weft_params_count(set->params) : set->sum_count;
-    subject s = {.set = set, .config = config};
-    s.entries = weft__alloc((most + 1) * sizeof *s.entries);
-    if (!s.entries)
-        return WEFT_E_NO_MEMORY;
-    weft_result result = compare_all(&s);
+    weft__verdict first = {0};
+    subject s = {.set = set, .config = config, .entries = weft__alloc((most + 1) * sizeof(entry))};
+    compare_all(&s, &first);
     free(s.entries);
-    return result;
+    return weft__verdict_result(&first);
 }

@@ -3,13 +3,12 @@
 #include "base/error.h"
 #include "set.h"
 
-static float value_at(const weft__bucket *bucket, size_t at)
+static float value_at(const weft_buckets *set, const weft__bucket *bucket, size_t at)
 {
-    const void *value = bucket->grads + weft__dtype_offset(at, bucket->grad_dtype);
-    if (bucket->grad_dtype == WEFT_FP32)
-        return *(const float *)value;
-    uint16_t bits = *(const uint16_t *)value;
-    return bucket->grad_dtype == WEFT_BF16 ? weft__bf16_to_float(bits) : weft__fp16_to_float(bits);
+    float value;
+    set->vector->cast(&value, WEFT_FP32, bucket->grads + weft__dtype_offset(at, bucket->grad_dtype), bucket->grad_dtype,
+                      1);
+    return value;
 }
 
 /* Name the param and element at @p at of a bucket. */
@@ -21,7 +20,7 @@ static void tell_nonfinite(const weft_buckets *set, const weft__bucket *bucket, 
         const weft_layout_place *place = weft_layout_param_at(set->layout, param);
         if (in_buffer >= place->start && in_buffer < place->end)
             (void)weft__refuse(set, bucket, param, WEFT_E_INVALID, "element %zu of its gradient is %g",
-                               in_buffer - place->start, (double)value_at(bucket, at));
+                               in_buffer - place->start, (double)value_at(set, bucket, at));
     }
 }
 

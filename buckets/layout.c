@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "sized.h"
+#include "base/sized.h"
 
 #define ALL_FLAGS           (WEFT_LAYOUT_UNSHARDED | WEFT_LAYOUT_PAD_FOR_BUSBW)
 #define PARAM_ALIGNMENT     64

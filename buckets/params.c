@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "params.h"
-#include "sized.h"
 
 #define ALL_FLAGS (WEFT_PARAM_FROZEN | WEFT_PARAM_TIED | WEFT_PARAM_EXPERT | WEFT_PARAM_NO_DECAY | WEFT_PARAM_COPY)
 

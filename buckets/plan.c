@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a set is before it has memory: who shares what, where everything lies, what each bucket is. */
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "set.h"
@@ -10,7 +11,7 @@ static weft_result check_dtypes(const weft_buckets *set)
         const weft_param *param = weft_params_get(set->params, i);
         const weft_dtype dtypes[] = {param->dtype, param->grad_dtype};
         for (size_t k = 0; k < 2 && !(param->flags & WEFT_PARAM_FROZEN); k++)
-            if (dtypes[k] != WEFT_FP32 && dtypes[k] != WEFT_BF16 && dtypes[k] != WEFT_FP16)
+            if (!weft__is_within_fp32(dtypes[k]))
                 return weft__fail(WEFT_E_UNSUPPORTED, "set '%s', param '%s': %s of dtype %s", set->name, param->name,
                                   k ? "gradients" : "values", weft_dtype_string(dtypes[k]));
     }

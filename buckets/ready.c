@@ -2,6 +2,7 @@
 /* Counts marks: when the gradient of a param is final, and when a bucket is full. */
 #include <inttypes.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "set.h"
 
@@ -101,7 +102,7 @@ weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t st
     if (start > elements || count > elements - start)
         return weft__refuse(set, bucket, param, WEFT_E_RANGE, "elements %zu to %zu of %zu", start, start + count,
                             elements);
-    if (dtype != WEFT_FP32 && dtype != WEFT_BF16 && dtype != WEFT_FP16)
+    if (!weft__is_within_fp32(dtype))
         return weft__refuse(set, bucket, param, WEFT_E_INVALID, "a gradient of dtype %s", weft_dtype_string(dtype));
     if (bucket->grad_dtype != WEFT_FP32)
         return weft__refuse(set, bucket, param, WEFT_E_UNSUPPORTED, "its gradient is kept in %s: add to it yourself",

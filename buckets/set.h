@@ -97,6 +97,7 @@ struct weft_buckets {
     size_t sum_count;
     weft__sum_comm *sum_comms;
     size_t sum_comm_count;
+    struct weft__comms *comms; /* ours, as a list */
 
     weft__memory *memory; /* one a buffer */
     uint32_t bucket_count;
@@ -133,17 +134,21 @@ weft_result weft__phase_move(const weft_buckets *set, weft__bucket *bucket, weft
 /* Streams of devices cannot be used with a set on the host. */
 weft_result weft__host_stream(const weft_buckets *set, weft_stream stream);
 
+/* agree.c: all ranks that the given comms join learn whether all are well; else all get the same failure. */
+weft_result weft__agree(const weft_buckets_comms *comms, weft_result mine);
 /* plan.c: which ranks share buckets, and what each bucket is. */
 #define WEFT__LAYOUT_FLAGS (WEFT_BUCKETS_UNSHARDED | WEFT_BUCKETS_PAD_FOR_BUSBW)
 void weft__plan_lanes(weft_buckets *set, const weft_buckets_comms *comms);
 weft_result weft__plan_make(weft_buckets *set, const weft_buckets_config *config);
-/* compare.c: do all ranks of each given comm hold what they must hold alike? */
+/* compare.c: do all ranks of each given comm hold what they must hold alike? What a rank learns is of its own comms. */
 weft_result weft__compare(const weft_buckets *set, const weft_buckets_config *config);
 /* sums.c: the list of params that are summed over further ranks. */
 weft_result weft__sums_take(weft_buckets *set, const weft_buckets_comms *comms);
 void weft__sums_release(weft_buckets *set);
 /* comms.c: our comms over the ranks of the given ones. */
-weft_result weft__comms_make(weft_buckets *set);
+weft_result weft__comms_plan(weft_buckets *set);
+weft_result weft__comms_start(weft_buckets *set);
+weft_result weft__comms_finish(weft_buckets *set);
 void weft__comms_release(weft_buckets *set);
 /* buffer.c: memory, and what in it this rank owns. */
 weft_result weft__memory_make(weft_buckets *set, const weft_buckets_config *config);

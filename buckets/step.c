@@ -4,7 +4,7 @@
 
 #include "adam.h"
 #include "base/error.h"
-#include "sized.h"
+#include "base/sized.h"
 
 #define CLIP_EPSILON 1e-6
 

@@ -2,7 +2,10 @@
 /* Collectives: check what is asked, then hand it over. */
 #include <weft/collective.h>
 
+#include "base/collectives.h"
+#include "base/dtype.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "start.h"
 
 /* Bytes of the two buffers on this rank. */
@@ -14,26 +17,18 @@ typedef struct extents {
 
 static extents extents_of(const weft_comm *comm, const weft_collective *c)
 {
-    size_t one = c->count * weft_dtype_bytes(c->dtype), all = one * (size_t)comm->size;
-    size_t mine = (size_t)comm->rank * one;
-    const char *recv = c->recv, *send = c->send;
-    switch (c->kind) {
-    case WEFT_ALL_REDUCE:
-        return (extents){one, one, true, true, recv};
-    case WEFT_REDUCE_SCATTER:
-        return (extents){all, one, true, true, send && recv == send + mine ? send : NULL};
-    case WEFT_ALL_GATHER:
-        return (extents){one, all, true, true, recv ? recv + mine : NULL};
-    case WEFT_BROADCAST:
-        return (extents){one, one, comm->rank == c->root, true, recv};
-    case WEFT_REDUCE:
-        return (extents){one, one, true, comm->rank == c->root, recv};
-    case WEFT_ALL_TO_ALL:
-        return (extents){all, all, true, true, recv};
-    case WEFT_BARRIER:
-        break;
-    }
-    return (extents){0};
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    size_t one = c->count * weft__dtype_bytes(c->dtype), mine = (size_t)comm->rank * one;
+    const char *recv = c->recv, *send = c->send, *in_place_send = recv;
+    if (row->send == WEFT__PART_PER_RANK && row->recv == WEFT__ONE_PART)
+        in_place_send = send && recv == send + mine ? send : NULL;
+    if (row->send == WEFT__ONE_PART && row->recv == WEFT__PART_PER_RANK)
+        in_place_send = recv ? recv + mine : NULL;
+    return (extents){.send = one * weft__parts(row->send, comm->size),
+                     .recv = one * weft__parts(row->recv, comm->size),
+                     .reads = weft__concerns(row->senders, comm->rank, c->root),
+                     .writes = weft__concerns(row->receivers, comm->rank, c->root),
+                     .in_place_send = in_place_send};
 }
 
 static bool overlap(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
@@ -41,33 +36,25 @@ static bool overlap(const char *a, size_t a_bytes, const char *b, size_t b_bytes
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-static bool reduces(weft_collective_kind kind)
-{
-    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
-}
-
 static weft_result check_numbers(const weft_comm *comm, const weft_collective *c)
 {
     const char *name = comm->name;
-    if (c->size < sizeof c->size)
-        return weft__fail(WEFT_E_INVALID, "comm %s: weft_collective.size is %zu: use WEFT_COLLECTIVE_INIT", name,
-                          c->size);
-    if ((unsigned)c->kind >= WEFT_COLLECTIVE_KINDS)
+    if (!weft__is_collective(c->kind))
         return weft__fail(WEFT_E_INVALID, "comm %s: there is no collective %d", name, (int)c->kind);
-    const char *what = weft_collective_string(c->kind);
-    if ((unsigned)c->dtype >= WEFT_DTYPES)
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    const char *what = row->name;
+    if (!weft__is_dtype(c->dtype))
         return weft__fail(WEFT_E_INVALID, "comm %s: %s of dtype %d", name, what, (int)c->dtype);
     if (c->flags)
         return weft__fail(WEFT_E_INVALID, "comm %s: %s with unknown flags %#x", name, what, c->flags);
-    if (reduces(c->kind)) {
-        if ((unsigned)c->reduction >= WEFT_REDUCTIONS)
-            return weft__fail(WEFT_E_INVALID, "comm %s: %s with reduction %d", name, what, (int)c->reduction);
-        if (c->reduction == WEFT_AVERAGE && c->dtype >= WEFT_INT32)
-            return weft__fail(WEFT_E_INVALID, "comm %s: %s: an average of %s", name, what, weft_dtype_string(c->dtype));
-    }
-    if ((c->kind == WEFT_BROADCAST || c->kind == WEFT_REDUCE) && (unsigned)c->root >= (unsigned)comm->size)
+    if (row->reduces && !weft__is_reduction(c->reduction))
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s with reduction %d", name, what, (int)c->reduction);
+    if (row->reduces && !weft__can_reduce(c->dtype, c->reduction))
+        return weft__fail(WEFT_E_INVALID, "comm %s: %s: there is no %s of %s", name, what,
+                          weft_reduction_string(c->reduction), weft_dtype_string(c->dtype));
+    if (weft__is_rooted(row) && (unsigned)c->root >= (unsigned)comm->size)
         return weft__fail(WEFT_E_RANGE, "comm %s: %s with root %d of %d", name, what, c->root, comm->size);
-    if (c->count > SIZE_MAX / 16 / (size_t)comm->size / weft_dtype_bytes(c->dtype))
+    if (c->count > SIZE_MAX / 16 / (size_t)comm->size / weft__dtype_bytes(c->dtype))
         return weft__fail(WEFT_E_RANGE, "comm %s: %s of %zu elements on %d ranks", name, what, c->count, comm->size);
     return WEFT_OK;
 }
@@ -75,14 +62,14 @@ static weft_result check_numbers(const weft_comm *comm, const weft_collective *c
 static weft_result check_buffers(const weft_comm *comm, const weft_collective *c)
 {
     extents e = extents_of(comm, c);
-    const char *name = comm->name, *what = weft_collective_string(c->kind);
+    const char *name = comm->name, *what = weft__collectives[c->kind].name;
     if (c->count == 0)
         return WEFT_OK;
     if (e.reads && e.send && !c->send)
         return weft__fail(WEFT_E_INVALID, "comm %s: %s of %zu elements without a send buffer", name, what, c->count);
     if (e.writes && e.recv && !c->recv)
         return weft__fail(WEFT_E_INVALID, "comm %s: %s of %zu elements without a recv buffer", name, what, c->count);
-    size_t element = weft_dtype_bytes(c->dtype);
+    size_t element = weft__dtype_bytes(c->dtype);
     if ((e.reads && (uintptr_t)c->send % element) || (e.writes && (uintptr_t)c->recv % element))
         return weft__fail(WEFT_E_INVALID, "comm %s: %s: a buffer is not aligned to %s", name, what,
                           weft_dtype_string(c->dtype));
@@ -94,7 +81,13 @@ static weft_result check_buffers(const weft_comm *comm, const weft_collective *c
 /* Check, and fill a work. */
 static weft_result prepare(weft_comm *comm, const weft_collective *what, weft_stream after, weft__work **work_out)
 {
-    WEFT_TRY(weft__comm_usable(comm));
+    weft_collective own;
+    WEFT_TRY(weft__comm_usable(comm, WEFT_CAP_COLLECTIVE));
+    if (__builtin_expect(what->size != sizeof *what, 0)) { /* a caller of another version */
+        own = (weft_collective){0};
+        WEFT_TRY(weft__take_sized(&own, sizeof own, what, "weft_collective"));
+        what = &own;
+    }
     WEFT_TRY(check_numbers(comm, what));
     WEFT_TRY(check_buffers(comm, what));
     WEFT_TRY(weft__start_prepare(comm, after, what->after, work_out));

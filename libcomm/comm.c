@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/reserved.h"
+#include "base/sized.h"
 
 /* ------------------------------------------------------------------------------------------- the end */
 
@@ -55,6 +57,8 @@ static bool bury(weft_comm *comm, bool force)
         weft__board_remove(comm->card, weft__now_ns());
     pthread_mutex_destroy(&comm->verdict_lock);
     free(comm->ranks);
+    free(comm->cards);
+    free(comm->seen);
     free(comm);
     return true;
 }
@@ -127,14 +131,10 @@ const char *weft_comm_backend(const weft_comm *comm)
 
 weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out)
 {
-    size_t size = config_out->size;
-    if (size < sizeof size)
-        return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", size);
     weft_comm_config config = comm->config;
-    config.size = size;
     config.backend = comm->backend->name;
-    memcpy(config_out, &config, size < sizeof config ? size : sizeof config);
-    return WEFT_OK;
+    config.flags &= ~WEFT__COMM_OWN;
+    return weft__give_sized(config_out, &config, sizeof config, "weft_comm_config");
 }
 
 weft_queues weft_comm_queues(const weft_comm *comm)

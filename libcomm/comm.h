@@ -27,6 +27,8 @@ struct weft_comm {
     weft__card_terms terms;
     weft__card *card;
     weft__name_use *use;
+    unsigned char *cards; /* room for those of all members' backends, until they have met */
+    bool *seen;           /* [member]: its card was */
     uint32_t incarnation; /* of the name, when it was destroyed */
     bool connected;       /* changed in the seat */
 
@@ -46,8 +48,8 @@ struct weft_comm {
     weft_comm *next; /* in the world */
 };
 
-/* The comm takes operations: WEFT_OK, or its verdict. */
-weft_result weft__comm_usable(weft_comm *comm);
+/* The comm takes operations that need @p cap (WEFT_CAP_*): WEFT_OK, or its verdict. */
+weft_result weft__comm_usable(weft_comm *comm, uint64_t cap);
 /* Keep the first verdict on the comm; of E_STUCK that comes later, keep the text. False: there was a verdict already.
  * weft__progress_alarm() comes next. */
 bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);

@@ -2,7 +2,6 @@
 /* How comms are made: members meet under a name, compare what they ask for, and connect. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <weft/version.h>
@@ -10,6 +9,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/reserved.h"
+#include "base/sized.h"
+#include "base/verdict.h"
 #include "comm.h"
 
 #define WORKS        64
@@ -45,13 +47,9 @@ static weft_result check_members(const weft_world *world, const char *name, cons
 
 static weft_result complete_config(const weft_world *world, const weft_comm_config *given, weft_comm_config *config)
 {
-    *config = (weft_comm_config){.size = sizeof *config};
-    if (given) {
-        if (given->size < sizeof given->size || given->size > 4096)
-            return weft__fail(WEFT_E_INVALID, "weft_comm_config.size is %zu: use WEFT_COMM_CONFIG_INIT", given->size);
-        memcpy(config, given, given->size < sizeof *config ? given->size : sizeof *config);
-    }
-    if (config->flags & ~(uint32_t)(WEFT_COMM_EXACT | WEFT_COMM_NO_P2P))
+    *config = (weft_comm_config){0};
+    WEFT_TRY(weft__take_sized(config, sizeof *config, given, "weft_comm_config"));
+    if (config->flags & ~(WEFT_COMM_EXACT | WEFT_COMM_NO_P2P | WEFT__COMM_OWN))
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
     config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
     if (config->works > 4096)
@@ -70,6 +68,13 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
 }
 
 /* ------------------------------------------------------------------------------------------- the first half */
+
+/* How often this rank has come to make a comm of that key without a use of its name, for want of memory: its cards tell. */
+static uint32_t count_on_board(const weft_world *world, weft__card_key key)
+{
+    const weft__card *latest = world->own ? weft__board_find(world->own->header->cards, key, UINT32_MAX) : NULL;
+    return latest ? atomic_load(&latest->incarnation) : 0;
+}
 
 /* The use of a name; it stays when the comm goes, so that the next comm of these ranks is told from this one. */
 static weft_result use_name(weft_comm *comm)
@@ -90,6 +95,7 @@ static weft_result use_name(weft_comm *comm)
             return WEFT_E_NO_MEMORY;
         snprintf(use->name, sizeof use->name, "%s", comm->name);
         use->ranks_hash = comm->key.ranks;
+        use->count = count_on_board(world, comm->key);
         use->next = world->names;
         world->names = use;
     }
@@ -98,14 +104,19 @@ static weft_result use_name(weft_comm *comm)
     return WEFT_OK;
 }
 
+static weft_result cannot_make(const weft_comm *comm)
+{
+    return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s cannot make it", comm->name, comm->backend->name);
+}
+
 static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEND_CARD_BYTES])
 {
     weft_world *world = comm->world;
-    weft__backend_instance *instance;
+    const weft__backend_instance *instance;
     comm->facts.size = sizeof comm->facts;
     WEFT_TRY(weft__backends_choose(world, comm->config.backend, comm->config.flags, comm->ranks, comm->size, &instance,
                                    &comm->facts));
-    comm->backend = &instance->table;
+    comm->backend = instance->table;
     size_t most = comm->config.flags & WEFT_COMM_NO_P2P ? 0 : WEFT_P2P_BATCH_MAX;
     comm->messages_at = weft__round_up(comm->facts.op_bytes + most * comm->facts.message_bytes, WEFT__LINE);
     size_t memory = comm->messages_at + most * sizeof(weft_p2p);
@@ -122,7 +133,7 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
     world->comms = comm;
     weft_result result = comm->backend->comm_create(instance->state, &description, &comm->backend_comm, card);
     weft__progress_leave(world);
-    return result;
+    return result == WEFT_E_UNSUPPORTED ? cannot_make(comm) : result;
 }
 
 /* What the others are told if this rank gives up. */
@@ -162,16 +173,25 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     return WEFT_OK;
 }
 
+static weft__card_key key_of(const weft_world *world, const char *name, const int *ranks, int count)
+{
+    weft__card_key key = {weft__hash(WEFT__HASH_START, name, strlen(name)), WEFT__HASH_START};
+    for (int i = 0; i < (ranks ? count : world->size); i++)
+        key.ranks = weft__hash(key.ranks, ranks ? &ranks[i] : &i, sizeof i);
+    return key;
+}
+
 static weft_result list_members(weft_comm *comm, const int *ranks, int count)
 {
     comm->size = ranks ? count : comm->world->size;
     comm->ranks = weft__alloc((size_t)comm->size * sizeof *ranks);
-    if (!comm->ranks)
+    comm->seen = weft__alloc((size_t)comm->size * sizeof *comm->seen);
+    comm->cards = weft__alloc((size_t)comm->size * WEFT_BACKEND_CARD_BYTES);
+    if (!comm->ranks || !comm->seen || !comm->cards)
         return WEFT_E_NO_MEMORY;
     for (int i = 0; i < comm->size; i++)
         comm->ranks[i] = ranks ? ranks[i] : i;
-    comm->key = (weft__card_key){weft__hash(WEFT__HASH_START, comm->name, strlen(comm->name)),
-                                 weft__hash(WEFT__HASH_START, comm->ranks, (size_t)comm->size * sizeof *ranks)};
+    comm->key = key_of(comm->world, comm->name, ranks, count);
     return WEFT_OK;
 }
 
@@ -179,8 +199,8 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
                              const weft_comm_config *config)
 {
     weft_world *world = comm->world;
-    WEFT_TRY(check_members(world, name, ranks, count, &comm->rank));
     WEFT_TRY(complete_config(world, config, &comm->config));
+    WEFT_TRY(weft__reserved_check(name, comm->config.flags));
     snprintf(comm->name, sizeof comm->name, "%s", name);
     comm->timeout_ns = (uint64_t)comm->config.timeout_ms * 1000000u;
     comm->label = weft_trace_label(world, name);
@@ -193,23 +213,47 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
     return post_card(comm, card);
 }
 
+/* This rank cannot make the comm: the members that wait for it, or will, are told why. Takes no memory. */
+static void post_refusal(weft_world *world, const char *name, weft__card_key key, const weft__verdict *verdict)
+{
+    weft__name_use *use = world->names;
+    while (use && (strcmp(use->name, name) != 0 || use->ranks_hash != key.ranks))
+        use = use->next;
+    weft__card *card = use && use->in_use ? NULL : weft__board_take(world->own->header->cards);
+    if (!card)
+        return; /* it has that comm already, or too many */
+    weft__card_terms terms = {.given_up_ns = weft__now_ns(), .verdict = verdict->result};
+    snprintf(terms.verdict_text, sizeof terms.verdict_text, "comm %s: %.100s", name, verdict->text);
+    weft__board_give_up(card, &terms);
+    weft__board_post(card, key, use ? ++use->count : count_on_board(world, key) + 1, &terms);
+    weft__board_remove(card, terms.given_up_ns);
+}
+
 weft_result weft_comm_create_start(weft_world *world, const char *name, const int *ranks, int count,
                                    const weft_comm_config *config, weft_comm **comm_out)
 {
+    int self = -1;
     *comm_out = NULL;
     WEFT_TRY(weft__world_alive(world));
+    WEFT_TRY(check_members(world, name, ranks, count, &self));
     weft_comm *comm = weft__alloc(sizeof *comm);
-    if (!comm)
-        return WEFT_E_NO_MEMORY;
-    comm->world = world;
-    pthread_mutex_init(&comm->verdict_lock, NULL);
-    weft_result result = fill_comm(comm, name, ranks, count, config);
-    if (result != WEFT_OK) {
-        weft_comm_destroy(comm);
-        return result;
+    weft_result result = WEFT_E_NO_MEMORY;
+    if (comm) {
+        comm->world = world;
+        comm->rank = self;
+        pthread_mutex_init(&comm->verdict_lock, NULL);
+        result = fill_comm(comm, name, ranks, count, config);
     }
-    *comm_out = comm;
-    return WEFT_OK;
+    if (result == WEFT_OK) {
+        *comm_out = comm;
+        return WEFT_OK;
+    }
+    weft__verdict verdict = {0};
+    weft__verdict_add(&verdict, result);
+    weft_comm_destroy(comm);
+    if (world->size > 1)
+        post_refusal(world, name, key_of(world, name, ranks, count), &verdict);
+    return weft__verdict_result(&verdict);
 }
 
 /* ------------------------------------------------------------------------------------------- meeting under a name */
@@ -240,14 +284,14 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
 }
 
 /* A member that has not come is not there, or makes another comm of that name: with this rank, which makes this one. */
-static weft_result look_for_excuse(const weft_comm *comm, int rank)
+static weft_result look_for_excuse(const weft_comm *comm, int rank, bool ended)
 {
     weft_world *world = comm->world;
     const weft__segment_header *header = world->segments[rank]->header;
     weft_result aborted = (weft_result)atomic_load(&header->aborted);
     if (aborted != WEFT_OK && header->aborted_ns > comm->began_ns)
         return weft__fail(aborted, "%s [told by rank %d]", header->aborted_text, rank);
-    if (atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]))
+    if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     weft__card_key key;
     weft__card_terms terms;
@@ -273,8 +317,11 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
         if (seen[i])
             continue;
         int rank = comm->ranks[i];
+        const weft__segment_header *header = world->segments[rank]->header;
+        /* Asked before its cards are looked at: it may come, go and end in between. */
+        bool ended = atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
         uint32_t mine = comm->use->count;
-        const weft__card *card = weft__board_find(world->segments[rank]->header->cards, comm->key, mine);
+        const weft__card *card = weft__board_find(header->cards, comm->key, mine);
         uint32_t theirs = card ? atomic_load(&card->incarnation) : 0;
         uint32_t left = card ? atomic_load(&card->left) : WEFT__CARD_STAYS;
         if (theirs > mine && left == WEFT__CARD_STAYS) { /* attempts have failed that this rank knows nothing of */
@@ -285,14 +332,14 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
         }
         weft__card_terms terms;
         if (theirs >= mine && weft__board_read(card, comm->key, &terms)) {
-            WEFT_TRY(compare_terms(comm, &terms, rank));
             if (left == WEFT__CARD_GAVE_UP)
                 return weft__fail((weft_result)terms.verdict, "%s [told by rank %d]", terms.verdict_text, rank);
+            WEFT_TRY(compare_terms(comm, &terms, rank));
             memcpy(cards + (size_t)i * WEFT_BACKEND_CARD_BYTES, terms.backend_card, WEFT_BACKEND_CARD_BYTES);
             seen[i] = true;
             continue;
         }
-        WEFT_TRY(look_for_excuse(comm, rank));
+        WEFT_TRY(look_for_excuse(comm, rank, ended));
         result = WEFT_PENDING;
     }
     return result;
@@ -340,7 +387,7 @@ static weft_result try_to_connect(weft_comm *comm, const unsigned char *cards)
         result = comm->backend->comm_connect(comm->backend_comm, cards);
     comm->connected = result == WEFT_OK;
     weft__progress_leave(comm->world);
-    return result;
+    return result == WEFT_E_UNSUPPORTED ? cannot_make(comm) : result;
 }
 
 static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns, const unsigned char *cards)
@@ -362,15 +409,9 @@ weft_result weft_comm_create_finish(weft_comm *comm)
     if (comm->connected)
         return weft__fail(WEFT_E_STATE, "comm %s is made already", comm->name);
     uint64_t deadline_ns = weft__now_ns() + (uint64_t)comm->world->config.rendezvous_timeout_ms * 1000000u;
-    unsigned char *cards = weft__alloc((size_t)comm->size * WEFT_BACKEND_CARD_BYTES);
-    bool *seen = weft__alloc((size_t)comm->size * sizeof *seen);
-    weft_result result = cards && seen ? WEFT_OK : WEFT_E_NO_MEMORY;
-    if (result == WEFT_OK && comm->size > 1)
-        result = meet(comm, deadline_ns, cards, seen);
+    weft_result result = comm->size > 1 ? meet(comm, deadline_ns, comm->cards, comm->seen) : WEFT_OK;
     if (result == WEFT_OK)
-        result = connect_members(comm, deadline_ns, cards);
-    free(cards);
-    free(seen);
+        result = connect_members(comm, deadline_ns, comm->cards);
     if (result != WEFT_OK)
         note_giving_up(comm, result, "%s", weft_last_error());
     return result;

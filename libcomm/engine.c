@@ -96,7 +96,7 @@ static weft_result start_engine(weft_world *world)
         return weft__fail_errno("cannot make an epoll descriptor");
     weft_result result = watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], ENGINE_BELL);
     for (int r = 0; r < world->size && result == WEFT_OK; r++)
-        if (r != world->rank && !world->team)
+        if (r != world->rank && !world->config.team)
             result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, RANK_EVENT + (uint64_t)r);
     /* Signals are the program's business. */
     sigset_t all, before;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "start.h"
 
@@ -18,9 +19,9 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
     if (m->channel >= comm->config.p2p_channels)
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d on channel %u of %u", name, what, m->peer, m->channel,
                           comm->config.p2p_channels);
-    if ((unsigned)m->dtype >= WEFT_DTYPES)
+    if (!weft__is_dtype(m->dtype))
         return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d of dtype %d", name, what, m->peer, (int)m->dtype);
-    if (m->count > SIZE_MAX / 16 / weft_dtype_bytes(m->dtype))
+    if (m->count > SIZE_MAX / 16 / weft__dtype_bytes(m->dtype))
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d of %zu elements", name, what, m->peer, m->count);
     if (m->count && !m->buffer)
         return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d without a buffer", name, what, m->peer);
@@ -56,8 +57,8 @@ static weft_result check_own(const weft_comm *comm, const weft_p2p *batch, size_
         const weft_p2p *receive = own_receive(comm->rank, batch, count, i);
         if (!receive)
             break;
-        size_t sent = batch[i].count * weft_dtype_bytes(batch[i].dtype);
-        size_t wanted = receive->count * weft_dtype_bytes(receive->dtype);
+        size_t sent = batch[i].count * weft__dtype_bytes(batch[i].dtype);
+        size_t wanted = receive->count * weft__dtype_bytes(receive->dtype);
         if (sent != wanted)
             return weft__fail(WEFT_E_INVALID, "comm %s: rank %d sends itself %zu bytes and receives %zu", comm->name,
                               comm->rank, sent, wanted);
@@ -77,7 +78,7 @@ void weft__p2p_copy_own(const weft_op *op, int self)
         if (m->peer != self || m->kind != WEFT_SEND)
             continue;
         const weft_p2p *to = own_receive(self, op->messages, op->message_count, i);
-        memmove(to->buffer, m->buffer, m->count * weft_dtype_bytes(m->dtype));
+        memmove(to->buffer, m->buffer, m->count * weft__dtype_bytes(m->dtype));
     }
 }
 
@@ -85,7 +86,7 @@ void weft__p2p_copy_own(const weft_op *op, int self)
 static weft_result prepare(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
                            weft__work **work_out)
 {
-    WEFT_TRY(weft__comm_usable(comm));
+    WEFT_TRY(weft__comm_usable(comm, WEFT_CAP_P2P));
     if (comm->config.flags & WEFT_COMM_NO_P2P)
         return weft__fail(WEFT_E_UNSUPPORTED, "comm %s was made without p2p", comm->name);
     if (count > WEFT_P2P_BATCH_MAX)

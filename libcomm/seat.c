@@ -47,7 +47,8 @@ static bool try_to_begin(weft__work *work)
     }
     weft_result result = weft__start_in_backend(work);
     if (result < 0) {
-        weft_backend_fail(comm, result, "%s", weft_last_error());
+        weft_backend_fail(comm, result, "comm %s: backend %s did not take an operation", comm->name,
+                          comm->backend->name);
         weft__progress_done(&work->op, result);
     }
     return result != WEFT_AGAIN;
@@ -155,11 +156,8 @@ bool weft__seat_once(weft_world *world)
     weft__progress *p = &world->progress;
     bool moved = weft__seat_take_fresh(world);
     unsigned answer = p->held ? begin_held(world) : 0;
-    for (int i = 0; i < WEFT__BACKENDS; i++) {
-        weft__backend_instance *b = &world->backends[i];
-        if (b->open)
-            answer |= b->table.progress(b->state, p->slice_ticks);
-    }
+    for (int i = 0; i < world->backend_count; i++)
+        answer |= world->backends[i].table->progress(world->backends[i].state, p->slice_ticks);
     moved |= (answer & WEFT_PROGRESS_MOVED) != 0;
     p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
     if (++p->rounds % ROUNDS_OF_WATCH == 0)

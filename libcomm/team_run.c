@@ -9,6 +9,8 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
+#include "bootstrap/team.h"
 
 typedef struct rank_thread {
     pthread_t thread;
@@ -16,7 +18,7 @@ typedef struct rank_thread {
     weft_rank_function function;
     void *argument;
     weft_result result;
-    char error[256];
+    char error[512];
 } rank_thread;
 
 static weft_result run_rank(const weft_world_config *config, weft_rank_function function, void *argument)
@@ -45,33 +47,47 @@ static weft_result first_error(const rank_thread *threads, int ranks)
     return WEFT_OK;
 }
 
+static weft_result start_rank(rank_thread *t, const weft_world_config *config, weft_team *team, int rank)
+{
+    t->config = *config;
+    t->config.team = team;
+    t->config.rank = rank;
+    t->config.ranks = weft__team_size(team);
+    int failed = pthread_create(&t->thread, NULL, thread_main, t);
+    return failed ? weft__fail(WEFT_E_SYSTEM, "cannot start a thread for rank %d: %s", rank, strerror(failed))
+                  : WEFT_OK;
+}
+
+/* The ranks that did start meet nobody if one did not: they fail with the same message. */
+static weft_result run_ranks(rank_thread *threads, const weft_world_config *config, weft_team *team)
+{
+    int ranks = weft__team_size(team), started = 0;
+    weft_result result = WEFT_OK;
+    while (started < ranks && result == WEFT_OK) {
+        result = start_rank(&threads[started], config, team, started);
+        started += result == WEFT_OK;
+    }
+    if (result != WEFT_OK)
+        weft__team_break(team, started, result);
+    for (int r = 0; r < started; r++)
+        pthread_join(threads[r].thread, NULL);
+    return result != WEFT_OK ? result : first_error(threads, ranks);
+}
+
 weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_function function, void *argument)
 {
     weft_team *team;
+    weft_world_config own = {0};
+    WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_world_config"));
     WEFT_TRY(weft_team_create(ranks, &team));
     rank_thread *threads = weft__alloc((size_t)ranks * sizeof *threads);
-    if (!threads) {
-        weft_team_destroy(team);
-        return WEFT_E_NO_MEMORY;
+    weft_result result = threads ? WEFT_OK : WEFT_E_NO_MEMORY;
+    for (int r = 0; r < ranks && result == WEFT_OK; r++) {
+        threads[r].function = function;
+        threads[r].argument = argument;
     }
-    int started = 0, failed = 0;
-    for (; started < ranks && !failed; started += !failed) {
-        rank_thread *t = &threads[started];
-        t->config.size = sizeof t->config;
-        if (config)
-            memcpy(&t->config, config, config->size < sizeof t->config ? config->size : sizeof t->config);
-        t->config.team = team;
-        t->config.rank = started;
-        t->config.ranks = ranks;
-        t->function = function;
-        t->argument = argument;
-        failed = pthread_create(&t->thread, NULL, thread_main, t);
-    }
-    for (int r = 0; r < started; r++)
-        pthread_join(threads[r].thread, NULL);
-    weft_result result =
-        failed ? weft__fail(WEFT_E_SYSTEM, "cannot start a thread for rank %d: %s", started, strerror(failed))
-               : first_error(threads, ranks);
+    if (result == WEFT_OK)
+        result = run_ranks(threads, &own, team);
     free(threads);
     weft_team_destroy(team);
     return result;
@@ -80,8 +96,8 @@ weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_
 weft_result weft_world_run(const weft_world_config *config, weft_rank_function function, void *argument)
 {
     weft__env env;
-    WEFT_TRY(weft__env_read(&env));
+    weft_result result = weft__env_read(&env);
     if (env.threads > 0)
-        return weft_team_run(env.threads, config, function, argument);
-    return run_rank(config, function, argument);
+        return result == WEFT_OK ? weft_team_run(env.threads, config, function, argument) : result;
+    return run_rank(config, function, argument); /* tells the other ranks of what is wrong in the environment */
 }

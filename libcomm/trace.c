@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/collectives.h"
+#include "base/dtype.h"
 #include "base/error.h"
 #include "comm.h"
 
@@ -152,12 +154,11 @@ static uint64_t bytes_of(const weft__work *work)
     uint64_t bytes = 0;
     if (op->is_p2p) {
         for (uint32_t i = 0; i < op->message_count; i++)
-            bytes += op->messages[i].count * weft_dtype_bytes(op->messages[i].dtype);
+            bytes += op->messages[i].count * weft__dtype_bytes(op->messages[i].dtype);
         return bytes;
     }
-    bool gathers =
-        op->what.kind == WEFT_REDUCE_SCATTER || op->what.kind == WEFT_ALL_GATHER || op->what.kind == WEFT_ALL_TO_ALL;
-    return op->what.count * weft_dtype_bytes(op->what.dtype) * (gathers ? (uint64_t)work->comm->size : 1);
+    return op->what.count * weft__dtype_bytes(op->what.dtype) *
+           weft__most_parts(&weft__collectives[op->what.kind], work->comm->size);
 }
 
 static weft_trace_record record_of(const weft__work *work)

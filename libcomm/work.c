@@ -222,7 +222,8 @@ static weft_result how_it_ended(weft__work *w)
         char text[256];
         snprintf(text, sizeof text, "%s", weft__comm_failure(w->comm, result));
         if (!*text)
-            snprintf(text, sizeof text, "an operation on comm %s failed", w->comm->name);
+            snprintf(text, sizeof text, "comm %s: backend %s failed an operation", w->comm->name,
+                     w->comm->backend->name);
         (void)weft__fail_quietly(result, text);
     }
     return result;

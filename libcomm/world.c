@@ -12,6 +12,8 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/sized.h"
+#include "base/verdict.h"
 #include "bootstrap/launch.h"
 #include "bootstrap/meeting.h"
 #include "bootstrap/team.h"
@@ -50,27 +52,21 @@ static weft_result copy_text(const char *given, const char *fallback, const char
     return text && !*copy ? WEFT_E_NO_MEMORY : WEFT_OK;
 }
 
+/* What tells where and how long to meet is there even if the rest fails. */
 static weft_result complete_config(const weft_world_config *given, const weft__env *env, weft_world_config *config)
 {
-    weft_world_config g = {.size = sizeof g};
-    if (given) {
-        if (given->size < sizeof given->size || given->size > 4096)
-            return weft__fail(WEFT_E_INVALID, "weft_world_config.size is %zu: use WEFT_WORLD_CONFIG_INIT", given->size);
-        memcpy(&g, given, given->size < sizeof g ? given->size : sizeof g);
-    }
-    if (g.flags)
-        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", g.flags);
-    *config = g;
-    config->size = sizeof *config;
-    config->timeout_ms = g.timeout_ms ? g.timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
-    config->rendezvous_timeout_ms = g.rendezvous_timeout_ms      ? g.rendezvous_timeout_ms
+    *config = *given;
+    config->timeout_ms = given->timeout_ms ? given->timeout_ms : env->timeout_ms ? env->timeout_ms : TIMEOUT_MS;
+    config->rendezvous_timeout_ms = given->rendezvous_timeout_ms ? given->rendezvous_timeout_ms
                                     : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
                                                                  : RENDEZVOUS_TIMEOUT_MS;
     config->rendezvous = config->host_id = config->backend = config->trace = NULL;
-    WEFT_TRY(copy_text(g.rendezvous, env->rendezvous, &config->rendezvous));
-    WEFT_TRY(copy_text(g.host_id, env->host_id, &config->host_id));
-    WEFT_TRY(copy_text(g.backend, env->backend, &config->backend));
-    return copy_text(g.trace, env->trace, &config->trace);
+    if (given->flags)
+        return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", given->flags);
+    WEFT_TRY(copy_text(given->rendezvous, env->rendezvous, &config->rendezvous));
+    WEFT_TRY(copy_text(given->host_id, env->host_id, &config->host_id));
+    WEFT_TRY(copy_text(given->backend, env->backend, &config->backend));
+    return copy_text(given->trace, env->trace, &config->trace);
 }
 
 /* This rank's number and where it meets the others. */
@@ -93,19 +89,24 @@ static weft_result who_am_i(weft_world *world, const weft_world_config *given, c
     return WEFT_OK;
 }
 
+/* This rank cannot come to the meeting. Threads of its team are told; processes will name it as missing. */
+static weft_result stay_away(const weft_world_config *given, weft_result result)
+{
+    bool has_team = given && given->size >= offsetof(weft_world_config, team) + sizeof given->team && given->team;
+    if (has_team)
+        weft__team_break(given->team, given->ranks > 0 ? given->rank : -1, result);
+    return result;
+}
+
 /* ------------------------------------------------------------------------------------------- meeting the others */
 
 static weft_result tell_identities(weft_world *world, weft__meeting *meeting)
 {
-    weft_result result = WEFT_OK;
-    if (meeting)
-        result = meeting->calls->exchange(meeting, &world->identities[world->rank], sizeof *world->identities,
-                                          world->identities);
-    if (result == WEFT_OK)
-        result = weft__identity_compare(world->identities, world->size);
-    if (result == WEFT_OK)
-        weft__identity_hosts(world->identities, world->size, world->host_of);
-    return result;
+    WEFT_TRY(meeting->calls->exchange(meeting, &world->identities[world->rank], sizeof *world->identities,
+                                      world->identities));
+    WEFT_TRY(weft__identity_compare(world->identities, world->size));
+    weft__identity_hosts(world->identities, world->size, world->host_of);
+    return WEFT_OK;
 }
 
 static weft_result check_one_machine(const weft_world *world)
@@ -147,23 +148,40 @@ static weft_result share_memory(weft_world *world, weft__meeting *meeting)
     return result;
 }
 
-static weft_result meet(weft_world *world, const weft__launch *launch)
+static weft_result open_services(weft_world *world)
 {
-    if (world->size == 1)
-        return tell_identities(world, NULL);
+    const weft__identity *own = &world->identities[world->rank];
+    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
+                              world->config.trace_records, &world->trace));
+    WEFT_TRY(weft__backends_open(world));
+    return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
+}
+
+static weft_result start_meeting(const weft_world *world, const weft__launch *launch, weft__meeting **meeting_out)
+{
     const weft_world_config *config = &world->config;
+    if (!config->team)
+        return weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size,
+                                     config->rendezvous_timeout_ms, meeting_out);
+    *meeting_out = weft__team_meet(config->team, world->rank, config->rendezvous_timeout_ms);
+    return WEFT_OK;
+}
+
+/* Come together, with what has gone wrong so far on this rank; at the end all ranks have an open world, or none. */
+static weft_result meet(weft_world *world, const weft__launch *launch, weft__verdict *mine)
+{
     weft__meeting *meeting;
-    weft_result own = make_own_segment(world);
-    WEFT_TRY(config->team ? weft__team_meet(config->team, world->rank, config->rendezvous_timeout_ms, &meeting)
-                          : weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size,
-                                                  config->rendezvous_timeout_ms, &meeting));
-    weft_result result = weft__meeting_agree(meeting, own);
+    if (weft__verdict_add(mine, start_meeting(world, launch, &meeting)) < 0)
+        return weft__verdict_result(mine);
+    weft_result result = weft__meeting_agree(meeting, weft__verdict_result(mine));
     if (result == WEFT_OK)
         result = tell_identities(world, meeting);
     if (result == WEFT_OK)
         result = check_one_machine(world);
     if (result == WEFT_OK)
         result = share_memory(world, meeting);
+    if (result == WEFT_OK)
+        result = weft__meeting_agree(meeting, open_services(world));
     meeting->calls->end(meeting);
     return result;
 }
@@ -181,40 +199,51 @@ static weft_result make_guard(weft_world *world)
     return WEFT_OK;
 }
 
-static weft_result open_parts(weft_world *world, const weft_world_config *config)
+/* What this rank is and has, before it meets anybody. */
+static weft_result make_own_parts(weft_world *world)
 {
-    weft__env env;
-    weft__launch launch;
-    WEFT_TRY(make_guard(world));
-    WEFT_TRY(weft__env_read(&env));
-    WEFT_TRY(complete_config(config, &env, &world->config));
-    WEFT_TRY(who_am_i(world, config, &env, &launch));
-    if (world->size > 1)
-        weft__log_rank(world->rank);
     world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);
     world->host_of = weft__alloc((size_t)world->size * sizeof *world->host_of);
     if (!world->identities || !world->host_of)
         return WEFT_E_NO_MEMORY;
-    weft__identity *own = &world->identities[world->rank];
-    WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, own));
-    WEFT_TRY(meet(world, &launch));
-    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
-                              world->config.trace_records, &world->trace));
-    WEFT_TRY(weft__backends_open(world));
-    return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
+    WEFT_TRY(make_guard(world));
+    WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, &world->identities[world->rank]));
+    return world->size > 1 ? make_own_segment(world) : WEFT_OK;
+}
+
+static weft_result open_parts(weft_world *world, const weft_world_config *given)
+{
+    weft__env env;
+    weft__launch launch;
+    weft__verdict mine = {0};
+    weft__verdict_add(&mine, weft__env_read(&env));
+    weft__verdict_add(&mine, complete_config(given, &env, &world->config));
+    if (weft__verdict_add(&mine, who_am_i(world, given, &env, &launch)) < 0)
+        return stay_away(given, weft__verdict_result(&mine));
+    if (world->size > 1)
+        weft__log_rank(world->rank);
+    weft__verdict_add(&mine, make_own_parts(world));
+    if (world->size > 1)
+        return meet(world, &launch, &mine);
+    WEFT_TRY(weft__verdict_result(&mine));
+    return open_services(world);
 }
 
 weft_result weft_world_open(const weft_world_config *config, weft_world **world_out)
 {
     *world_out = NULL;
+    weft_world_config given = {0};
+    WEFT_TRY(weft__take_sized(&given, sizeof given, config, "weft_world_config"));
     weft_world *world = weft__alloc(sizeof *world);
     if (!world)
-        return WEFT_E_NO_MEMORY;
+        return stay_away(&given, WEFT_E_NO_MEMORY);
     pthread_mutex_init(&world->error_lock, NULL);
-    weft_result result = open_parts(world, config);
+    weft_result result = open_parts(world, &given);
     if (result != WEFT_OK) {
+        weft__verdict kept = {0}; /* closing may have something to say, too */
+        weft__verdict_add(&kept, result);
         weft_world_close(world);
-        return result;
+        return weft__verdict_result(&kept);
     }
     weft__log(WEFT_LOG_INFO, "world of %d ranks, %s", world->size,
               world->config.team ? "threads of one process"

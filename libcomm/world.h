@@ -31,7 +31,6 @@ struct weft_world {
     weft_world_config config;   /* complete; its strings are copies */
     weft__identity *identities; /* of every rank */
     int *host_of;               /* of every rank */
-    weft_team *team;
 
     /* The ranks of this machine and their memory; NULL in a world of one rank. */
     weft__segment **segments; /* [rank] */
@@ -42,7 +41,8 @@ struct weft_world {
 
     weft__trace *trace;
     weft__progress progress;
-    weft__backend_instance backends[WEFT__BACKENDS];
+    weft__backend_instance *backends; /* those that serve this world */
+    int backend_count;
     weft__work_pool works;
 
     weft_comm *comms;     /* list; the seat's */

@@ -5,7 +5,7 @@
 
 #include "schedule.h"
 
-const weft__kind weft__kinds[WEFT_ACTION_KINDS] = {
+const weft__kind weft__kinds[] = {
     [WEFT_ACTION_F] = {.name = "F"},
     [WEFT_ACTION_B] = {.name = "B"},
     [WEFT_ACTION_W] = {.name = "W"},
@@ -15,6 +15,8 @@ const weft__kind weft__kinds[WEFT_ACTION_KINDS] = {
     [WEFT_ACTION_RECV_B] = {"RECV_B", true, false, true, 1, WEFT_ACTION_B, WEFT_ACTION_SEND_B},
     [WEFT_ACTION_SYNC] = {.name = "SYNC"},
 };
+
+_Static_assert(sizeof weft__kinds / sizeof *weft__kinds == WEFT_ACTION_KINDS, "each kind of action has a row");
 
 static bool is_kind(weft_action_kind kind)
 {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "crossings.h"
 
 typedef struct lowering {
@@ -255,7 +256,7 @@ weft_result weft_schedule_lower(const weft_schedule *schedule, const weft_lower_
         return weft__fail(WEFT_E_INVALID, "lowering needs a schedule and somewhere to return the new one");
     *lowered_out = NULL;
     weft_lower_config c = {0};
-    WEFT_TRY(weft__take_config(&c, sizeof c, config, "lowering"));
+    WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_lower_config"));
     if ((unsigned)c.queues > WEFT_QUEUES_ONE || (unsigned)c.batching > WEFT_BATCHING_STEP ||
         c.flags & ~(uint32_t)(WEFT_LOWER_NO_LOOKAHEAD | WEFT_LOWER_ALIGN_SYNC))
         return weft__fail(WEFT_E_INVALID, "lowering knows no queues %d with batching %d and flags %#x", (int)c.queues,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "pipeline.h"
 
 #define P2P_CHANNELS 2
@@ -175,7 +176,7 @@ static weft_result prepare(weft_pipeline *p, const weft_schedule *schedule, cons
 {
     if (!schedule || !config)
         return weft__fail(WEFT_E_INVALID, "a pipeline needs a %s", schedule ? "config" : "schedule");
-    WEFT_TRY(weft__take_config(&p->config, sizeof p->config, config, "a pipeline"));
+    WEFT_TRY(weft__take_sized(&p->config, sizeof p->config, config, "weft_pipeline_config"));
     WEFT_TRY(check_config(p, schedule));
     p->compute[WEFT_ACTION_F] = p->config.forward;
     p->compute[WEFT_ACTION_B] = p->config.backward;
@@ -193,19 +194,6 @@ static weft_result prepare(weft_pipeline *p, const weft_schedule *schedule, cons
 }
 
 /* ---- all stages ---- */
-
-/* Every stage learns how the others fared: @p mine if it is an error, else the worst. */
-static weft_result agree(weft_comm *comm, weft_result mine)
-{
-    int64_t worst = (int64_t)mine * ((int64_t)1 << 32) + weft_comm_rank(comm);
-    WEFT_TRY(weft_all_reduce_run(comm, &worst, &worst, 1, WEFT_INT64, WEFT_MIN, WEFT_STREAM_HOST));
-    if (mine != WEFT_OK || worst >= 0)
-        return mine;
-    int stage = (int)(worst & 0xffffffff);
-    return weft__fail((weft_result)((worst - stage) / ((int64_t)1 << 32)),
-                      "comm %s: stage %d (rank %d) could not make its pipeline: see its message", weft_comm_name(comm),
-                      stage, weft_comm_world_rank(comm, stage));
-}
 
 static void describe_terms(const terms *t, char *text, size_t bytes)
 {
@@ -251,7 +239,7 @@ weft_result weft_pipeline_create(weft_comm *comm, const weft_schedule *schedule,
         result = prepare(p, schedule, config, &mine);
     }
     if (comm)
-        result = agree(comm, result);
+        result = weft_comm_agree(comm, result, NULL);
     if (comm && result == WEFT_OK)
         result = compare(comm, &mine, all);
     free(all);

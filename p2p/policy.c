@@ -3,6 +3,7 @@
 #include "policy.h"
 
 #include "base/error.h"
+#include "base/sized.h"
 
 /* All that is known of a policy outside its file. */
 typedef struct policy_row {
@@ -64,7 +65,7 @@ weft_result weft_schedule_create(const weft_schedule_config *config, weft_schedu
         return weft__fail(WEFT_E_INVALID, "a schedule needs somewhere to be returned to");
     *schedule_out = NULL;
     weft_schedule_config c = {0};
-    WEFT_TRY(weft__take_config(&c, sizeof c, config, "a schedule"));
+    WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_schedule_config"));
     c.chunks = c.chunks ? c.chunks : 1;
     c.group = c.group ? c.group : c.stages;
     const policy_row *p = find_policy(c.policy);

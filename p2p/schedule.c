@@ -12,18 +12,6 @@
 /* Forwards of all stages: keeps every number of actions far below 2^32. */
 #define FORWARDS_MAX (1u << 22)
 
-weft_result weft__take_config(void *own, size_t own_bytes, const void *config, const char *what)
-{
-    if (!config)
-        return WEFT_OK;
-    size_t bytes;
-    memcpy(&bytes, config, sizeof bytes);
-    if (bytes < sizeof bytes)
-        return weft__fail(WEFT_E_INVALID, "the config of %s has no size", what);
-    memcpy(own, config, bytes < own_bytes ? bytes : own_bytes);
-    return WEFT_OK;
-}
-
 weft_result weft__schedule_new(uint32_t stages, uint32_t chunks, uint32_t microbatches, weft_schedule **out)
 {
     *out = NULL;

@@ -24,7 +24,7 @@ typedef struct weft__kind {
     weft_action_kind of;     /* messages: the computation on this stage whose tensor it is */
     weft_action_kind answer; /* messages: the kind at the other end */
 } weft__kind;
-extern const weft__kind weft__kinds[WEFT_ACTION_KINDS];
+extern const weft__kind weft__kinds[];
 
 static inline bool weft__computes(weft_action_kind kind)
 {
@@ -119,8 +119,5 @@ weft_result weft__number_buffers(weft_schedule *s);
 /* Does a run in these queues come to its end? If not: WEFT_PENDING if @p quiet, else E_INVALID, naming who waits for
  * whom. Every message must have its other end. */
 weft_result weft__run_queues(const weft_schedule *s, const weft__index *index, weft_queues queues, bool quiet);
-
-/* Take a config that begins with its size; NULL = defaults. @p what for the message. */
-weft_result weft__take_config(void *own, size_t own_bytes, const void *config, const char *what);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "schedule.h"
 
 #define NEVER UINT32_MAX
@@ -202,7 +203,7 @@ weft_result weft_schedule_times(const weft_schedule *schedule, const weft_times_
         return weft__fail(WEFT_E_INVALID, "the schedule has %zu actions, the room is for %zu",
                           weft__schedule_total(schedule), count);
     weft_times_config c = {0};
-    WEFT_TRY(weft__take_config(&c, sizeof c, config, "times"));
+    WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_times_config"));
     if (c.reserved)
         return weft__fail(WEFT_E_INVALID, "the times of a schedule with %u in reserved", c.reserved);
     weft__slots slots = {

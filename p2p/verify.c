@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "schedule.h"
 
 typedef struct proof {
@@ -354,7 +355,7 @@ weft_result weft_schedule_verify(const weft_schedule *schedule, const weft_verif
     if (!schedule)
         return weft__fail(WEFT_E_INVALID, "there is no schedule to verify");
     proof p = {.s = schedule};
-    WEFT_TRY(weft__take_config(&p.config, sizeof p.config, config, "verification"));
+    WEFT_TRY(weft__take_sized(&p.config, sizeof p.config, config, "weft_verify_config"));
     if ((unsigned)p.config.queues > WEFT_QUEUES_ONE)
         return weft__fail(WEFT_E_INVALID, "verification knows no queues %d", (int)p.config.queues);
     weft_result result = prove(&p);

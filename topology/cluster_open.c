@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/reserved.h"
+#include "base/verdict.h"
 
 static weft_result find_out_where(weft_location *here)
 {
@@ -20,21 +22,25 @@ static weft_result find_out_where(weft_location *here)
     return result;
 }
 
-static weft_result gather(weft_world *world, const weft_location *here, weft_location *all)
+static weft_result connect_all(weft_world *world, weft_comm **comm_out)
 {
-    int size = weft_world_size(world);
-    int *ranks = weft__alloc((size_t)size * sizeof *ranks);
-    if (!ranks)
-        return WEFT_E_NO_MEMORY;
+    char name[WEFT_COMM_NAME_MAX + 1];
+    weft__reserved_name((const char *const[]){"cluster"}, 1, name);
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.flags = WEFT__COMM_OWN | WEFT_COMM_NO_P2P;
+    return weft_comm_create(world, name, NULL, 0, &config, comm_out);
+}
+
+/* With what every rank says, or what has gone wrong on one. */
+static weft_result place_all(weft_comm *comm, const weft__verdict *mine, const weft_location *here, weft_location *all,
+                             weft_cluster **cluster_out)
+{
+    WEFT_TRY(weft_comm_agree(comm, (weft_result)mine->result, mine->text));
+    WEFT_TRY(weft_all_gather_run(comm, here, all, sizeof *here, WEFT_UINT8, WEFT_STREAM_HOST));
+    int size = weft_comm_size(comm);
     for (int r = 0; r < size; r++)
-        ranks[r] = r;
-    weft_comm *comm = NULL;
-    weft_result result = weft_comm_create(world, "cluster", ranks, size, NULL, &comm);
-    if (result == WEFT_OK)
-        result = weft_all_gather_run(comm, here, all, sizeof *here, WEFT_UINT8, WEFT_STREAM_HOST);
-    weft_comm_destroy(comm);
-    free(ranks);
-    return result;
+        all[r].host = weft_world_host(weft_comm_world(comm), r);
+    return weft_comm_agree(comm, weft_cluster_create(all, size, cluster_out), NULL);
 }
 
 weft_result weft_cluster_open(weft_world *world, const weft_location *here, weft_cluster **cluster_out)
@@ -42,22 +48,25 @@ weft_result weft_cluster_open(weft_world *world, const weft_location *here, weft
     *cluster_out = NULL;
     if (!world)
         return weft__fail(WEFT_E_INVALID, "a cluster is opened without a world");
-    weft_location own;
+    weft__verdict mine = {0};
+    weft_location own = WEFT_LOCATION_INIT(0);
     if (here)
         own = *here;
     else
-        WEFT_TRY(find_out_where(&own));
+        weft__verdict_add(&mine, find_out_where(&own));
     if (!*own.host_name && gethostname(own.host_name, sizeof own.host_name - 1) != 0)
         *own.host_name = 0;
-    int size = weft_world_size(world);
-    weft_location *all = weft__alloc((size_t)size * sizeof *all);
-    if (!all)
-        return WEFT_E_NO_MEMORY;
-    weft_result result = gather(world, &own, all);
-    for (int r = 0; r < size; r++)
-        all[r].host = weft_world_host(world, r);
+    weft_location *all = weft__alloc((size_t)weft_world_size(world) * sizeof *all);
+    weft__verdict_add(&mine, all ? WEFT_OK : WEFT_E_NO_MEMORY);
+    weft_comm *comm = NULL;
+    weft_result result = connect_all(world, &comm);
     if (result == WEFT_OK)
-        result = weft_cluster_create(all, size, cluster_out);
+        result = place_all(comm, &mine, &own, all, cluster_out);
+    if (result != WEFT_OK) {
+        weft_cluster_destroy(*cluster_out);
+        *cluster_out = NULL;
+    }
+    weft_comm_destroy(comm);
     free(all);
     return result;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/verdict.h"
 
 enum { NAME_MAX_BYTES = 40 }; /* leaves room for the number of the group */
 
@@ -43,17 +44,18 @@ weft_result weft_groups_connect(weft_world *world, const weft_mesh *mesh, const 
         return weft__fail(WEFT_E_INVALID, "groups of %d places in a world of %d ranks",
                           mesh ? weft_mesh_places(mesh) : 0, world ? weft_world_size(world) : 0);
     int *ranks = weft__alloc((size_t)weft_world_size(world) * sizeof *ranks);
-    weft_result result = ranks ? WEFT_OK : WEFT_E_NO_MEMORY;
-    for (int i = 0; i < count && result == WEFT_OK; i++)
-        result = start_one(world, mesh, cluster, ranks, &comms[i]);
-    for (int i = 0; i < count && comms[i].comm; i++) {
-        weft_result finished = weft_comm_create_finish(comms[i].comm);
-        result = result < 0 ? result : finished;
-    }
+    if (!ranks)
+        return WEFT_E_NO_MEMORY;
+    weft__verdict first = {0}; /* all are tried, so that members do not differ in which they have tried */
+    for (int i = 0; i < count; i++)
+        weft__verdict_add(&first, start_one(world, mesh, cluster, ranks, &comms[i]));
+    for (int i = 0; i < count; i++)
+        if (comms[i].comm)
+            weft__verdict_add(&first, weft_comm_create_finish(comms[i].comm));
     free(ranks);
-    if (result < 0)
+    if (first.result < 0)
         weft_groups_disconnect(comms, count);
-    return result;
+    return weft__verdict_result(&first);
 }
 
 void weft_groups_disconnect(weft_group_comm *comms, int count)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "machine_build.h"
 
 struct weft__text {
@@ -48,8 +49,7 @@ weft_result weft_machine_open(const weft_machine_config *config, weft_machine **
 {
     *machine_out = NULL;
     weft_machine_config own = WEFT_MACHINE_CONFIG_INIT;
-    if (config)
-        memcpy(&own, config, config->size < sizeof own ? config->size : sizeof own);
+    WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_machine_config"));
     if (own.flags || own.reserved)
         return weft__fail(WEFT_E_INVALID, "flags and reserved of a machine config must be 0");
     if (own.xml && own.synthetic)

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "grid.h"
 
 struct weft_mesh {
@@ -182,8 +183,7 @@ weft_result weft_mesh_create(int places, const weft_mesh_config *config, weft_me
 {
     *mesh_out = NULL;
     weft_mesh_config own = WEFT_MESH_CONFIG_INIT;
-    if (config)
-        memcpy(&own, config, config->size < sizeof own ? config->size : sizeof own);
+    WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_mesh_config"));
     if (own.flags)
         return weft__fail(WEFT_E_INVALID, "flags of a mesh config are %#x, not 0", (unsigned)own.flags);
     if (places < 1)

@@ -37,9 +37,18 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static uint64_t bits_at(const gpt_param *p, size_t i, weft_dtype dtype)
+static uint64_t bits_at(const void *values, size_t i, size_t element_bytes)
 {
-    return dtype == WEFT_FP32 ? ((const uint32_t *)p->value)[i] : ((const uint16_t *)p->value)[i];
+    switch (element_bytes) {
+    case 8:
+        return ((const uint64_t *)values)[i];
+    case 4:
+        return ((const uint32_t *)values)[i];
+    case 2:
+        return ((const uint16_t *)values)[i];
+    default:
+        return ((const uint8_t *)values)[i];
+    }
 }
 
 /* Rows that are padding are in no whole tensor. */
@@ -47,13 +56,14 @@ static uint64_t hash_param(const gpt_param *p, const gpt_model *model)
 {
     gpt_random stream = gpt_random_stream(0, p->name);
     uint64_t key = (uint64_t)stream.key[1] << 32 | stream.key[0], sum = 0;
+    size_t element_bytes = weft_dtype_bytes(model->device->parameter);
     size_t rows = p->count / (p->parts * p->columns), first_row = p->sharded ? model->tp.rank * rows : 0, i = 0;
     for (size_t part = 0; part < p->parts; part++)
         for (size_t row = first_row; row < first_row + rows; row++)
             for (size_t column = 0; column < p->columns; column++, i++)
                 if (row < p->filled_rows)
                     sum += mix(mix(key + (part * p->rows + row) * p->columns + column) +
-                               bits_at(p, i, model->device->parameter));
+                               bits_at(p->value, i, element_bytes));
     return sum;
 }
 

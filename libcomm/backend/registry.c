@@ -2,12 +2,19 @@
 /* Which backends there are, and which of them carries a comm. */
 #include "backend/registry.h"
 
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "world.h"
 
-static const weft_backend *const known[WEFT__BACKENDS] = {&weft__backend_self, &weft__backend_local};
+#define BACKENDS 16
+
+static const weft_backend *const built_in[] = {&weft__backend_self, &weft__backend_local};
+
+_Static_assert(sizeof built_in / sizeof *built_in <= BACKENDS, "there is room for what is built in");
 
 /* ------------------------------------------------------------------------------------------- gaps in a table */
 
@@ -17,79 +24,219 @@ static weft_result no_query(const weft_backend_question *question, weft_backend_
     return WEFT_E_UNSUPPORTED;
 }
 
+static weft_result no_open(weft_world *world, void **state_out)
+{
+    (void)world, (void)state_out;
+    return WEFT_E_UNSUPPORTED;
+}
+
+static void no_close(void *state)
+{
+    (void)state;
+}
+
+static weft_result no_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
+                                  unsigned char card[WEFT_BACKEND_CARD_BYTES])
+{
+    (void)state, (void)comm, (void)comm_out, (void)card;
+    return WEFT_E_UNSUPPORTED;
+}
+
+static weft_result no_comm_connect(void *comm, const unsigned char *cards)
+{
+    (void)comm, (void)cards;
+    return WEFT_E_UNSUPPORTED;
+}
+
+static void no_comm_abort(void *comm, weft_result result, const char *text)
+{
+    (void)comm, (void)result, (void)text;
+}
+
+static void no_comm_leave(void *comm)
+{
+    (void)comm;
+}
+
+static void no_comm_destroy(void *comm)
+{
+    (void)comm;
+}
+
+static weft_result no_start(void *comm, weft_op *op)
+{
+    (void)comm, (void)op;
+    return WEFT_E_UNSUPPORTED;
+}
+
+static unsigned no_progress(void *state, uint64_t slice_ticks)
+{
+    (void)state, (void)slice_ticks;
+    return 0;
+}
+
 static void no_explain(void *comm, const weft_op *op, char *text, size_t text_bytes)
 {
     (void)comm, (void)op;
-    if (text_bytes)
-        text[0] = 0;
+    snprintf(text, text_bytes, "its backend does not say why");
 }
 
-/* The table as this version knows it, with a stub in every gap that a backend may leave. */
-static weft_result fill_table(const weft_backend *given, weft_backend *table)
+static const weft_backend unsupported = {
+    .query = no_query,
+    .open = no_open,
+    .close = no_close,
+    .comm_create = no_comm_create,
+    .comm_connect = no_comm_connect,
+    .comm_abort = no_comm_abort,
+    .comm_leave = no_comm_leave,
+    .comm_destroy = no_comm_destroy,
+    .start = no_start,
+    .progress = no_progress,
+    .explain = no_explain,
+};
+
+/* Behind its head a table is nothing but calls. */
+typedef void (*call)(void);
+enum { HEAD_BYTES = offsetof(weft_backend, query), CALLS = (sizeof(weft_backend) - HEAD_BYTES) / sizeof(call) };
+_Static_assert(HEAD_BYTES + CALLS * sizeof(call) == sizeof(weft_backend), "calls lie side by side");
+
+static void get_calls(const weft_backend *from, call *calls)
+{
+    size_t bytes = from->size < sizeof *from ? from->size : sizeof *from;
+    memcpy(calls, (const char *)from + HEAD_BYTES, bytes - HEAD_BYTES);
+}
+
+static void fill_table(const weft_backend *given, weft_backend *table)
+{
+    call own[CALLS], calls[CALLS] = {0};
+    *table = unsupported;
+    table->size = sizeof *table;
+    get_calls(table, own);
+    get_calls(given, calls);
+    for (size_t i = 0; i < CALLS; i++)
+        own[i] = calls[i] ? calls[i] : own[i];
+    memcpy((char *)table + HEAD_BYTES, own, sizeof own);
+    table->abi_major = given->abi_major;
+    table->name = given->name;
+}
+
+/* ------------------------------------------------------------------------------------------- the registry */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to append */
+static weft_backend tables[BACKENDS];
+static _Atomic int table_count;
+
+static bool is_known(const char *name)
+{
+    for (int i = 0; i < atomic_load(&table_count); i++)
+        if (strcmp(tables[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static weft_result append(const weft_backend *given)
+{
+    if (is_known(given->name))
+        return weft__fail(WEFT_E_INVALID, "there is a backend '%s' already", given->name);
+    int count = atomic_load(&table_count);
+    if (count == BACKENDS)
+        return weft__fail(WEFT_E_BUSY, "backend %s: there are %d already", given->name, BACKENDS);
+    fill_table(given, &tables[count]);
+    atomic_store(&table_count, count + 1);
+    return WEFT_OK;
+}
+
+static weft_result check_table(const weft_backend *given)
 {
     if (given->abi_major != WEFT_BACKEND_ABI)
-        return weft__fail(WEFT_E_UNSUPPORTED, "backend %s speaks abi %u, weft %d", given->name, given->abi_major,
-                          WEFT_BACKEND_ABI);
-    memset(table, 0, sizeof *table);
-    memcpy(table, given, given->size < sizeof *table ? given->size : sizeof *table);
-    if (!table->query)
-        table->query = no_query;
-    if (!table->explain)
-        table->explain = no_explain;
+        return weft__fail(WEFT_E_UNSUPPORTED, "a backend speaks abi %u, weft %d", given->abi_major, WEFT_BACKEND_ABI);
+    if (given->size < HEAD_BYTES || given->size % sizeof(call))
+        return weft__fail(WEFT_E_INVALID, "weft_backend.size is %zu: it is sizeof(weft_backend)", given->size);
+    if (!given->name || !*given->name || strlen(given->name) > WEFT_BACKEND_NAME_MAX)
+        return weft__fail(WEFT_E_INVALID, "a backend needs a name of 1 to %d bytes, not '%s'", WEFT_BACKEND_NAME_MAX,
+                          given->name ? given->name : "");
     return WEFT_OK;
+}
+
+static void register_built_in(void)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+        (void)append(built_in[i]);
+    pthread_mutex_unlock(&lock);
+}
+
+static void need_built_in(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_built_in);
+}
+
+weft_result weft__backend_register(const weft_backend *given)
+{
+    WEFT_TRY(check_table(given));
+    need_built_in();
+    pthread_mutex_lock(&lock);
+    weft_result result = append(given);
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
 /* ------------------------------------------------------------------------------------------- opening and choosing */
 
 weft_result weft__backends_open(weft_world *world)
 {
-    for (int i = 0; i < WEFT__BACKENDS; i++) {
-        weft__backend_instance *b = &world->backends[i];
-        WEFT_TRY(fill_table(known[i], &b->table));
-        weft_result result = b->table.open(world, &b->state);
+    need_built_in();
+    int count = atomic_load(&table_count);
+    world->backends = weft__alloc((size_t)count * sizeof *world->backends);
+    if (!world->backends)
+        return WEFT_E_NO_MEMORY;
+    for (int i = 0; i < count; i++) {
+        weft__backend_instance instance = {.table = &tables[i]};
+        weft_result result = instance.table->open(world, &instance.state);
         if (result == WEFT_E_UNSUPPORTED)
             continue; /* not in this world */
         if (result != WEFT_OK)
             return result;
-        b->open = true;
+        world->backends[world->backend_count++] = instance;
     }
     return WEFT_OK;
 }
 
 void weft__backends_close(weft_world *world)
 {
-    for (int i = WEFT__BACKENDS - 1; i >= 0; i--) {
-        weft__backend_instance *b = &world->backends[i];
-        if (b->open)
-            b->table.close(b->state);
-        b->open = false;
+    while (world->backend_count > 0) {
+        weft__backend_instance *b = &world->backends[--world->backend_count];
+        b->table->close(b->state);
     }
+    free(world->backends);
+    world->backends = NULL;
 }
 
 static bool can_serve(const weft__backend_instance *b, const weft_backend_question *question, uint32_t comm_flags,
                       weft_backend_facts *facts)
 {
     *facts = (weft_backend_facts){.size = sizeof *facts};
-    return b->open && b->table.query(question, facts) == WEFT_OK && facts->score > 0 &&
+    return b->table->query(question, facts) == WEFT_OK && facts->score > WEFT_SCORE_NONE &&
            !((comm_flags & WEFT_COMM_EXACT) && !(facts->caps & WEFT_CAP_ORDERED));
 }
 
-weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t comm_flags, const int *ranks, int count,
-                                  weft__backend_instance **instance_out, weft_backend_facts *facts_out)
+weft_result weft__backends_choose(const weft_world *world, const char *name, uint32_t comm_flags, const int *ranks,
+                                  int count, const weft__backend_instance **instance_out, weft_backend_facts *facts_out)
 {
     weft_backend_question question = {.size = sizeof question,
                                       .world = world,
                                       .ranks = ranks,
                                       .count = count,
                                       .same_memory = world->segments != NULL};
-    weft__backend_instance *best = NULL;
-    bool known_name = !name || !*name;
-    for (int i = 0; i < WEFT__BACKENDS; i++) {
-        weft__backend_instance *b = &world->backends[i];
-        bool named = name && *name && strcmp(b->table.name, name) == 0;
-        known_name = known_name || named;
+    const weft__backend_instance *best = NULL;
+    bool any = !name || !*name;
+    if (!any && !is_known(name))
+        return weft__fail(WEFT_E_NOT_FOUND, "there is no backend '%s'", name);
+    for (int i = 0; i < world->backend_count; i++) {
+        const weft__backend_instance *b = &world->backends[i];
         /* A comm of one rank is always its own business. */
-        if (name && *name && !named && count > 1)
+        if (!any && count > 1 && strcmp(b->table->name, name) != 0)
             continue;
         weft_backend_facts facts;
         if (!can_serve(b, &question, comm_flags, &facts) || (best && facts.score <= facts_out->score))
@@ -97,11 +244,9 @@ weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t 
         best = b;
         *facts_out = facts;
     }
-    if (!known_name)
-        return weft__fail(WEFT_E_NOT_FOUND, "there is no backend '%s'", name);
     if (!best)
-        return weft__fail(WEFT_E_UNSUPPORTED, "no backend%s%s%s can carry these %d ranks", name ? " '" : "",
-                          name ? name : "", name ? "'" : "", count);
+        return weft__fail(WEFT_E_UNSUPPORTED, "no backend%s%s%s can carry these %d ranks", any ? "" : " '",
+                          any ? "" : name, any ? "" : "'", count);
     *instance_out = best;
     return WEFT_OK;
 }

@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "backend/registry.h"
+#include "base/collectives.h"
+#include "base/dtype.h"
 
 #define WORTH_A_STAMP 4096
 
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
     facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_ORDERED | WEFT_CAP_IMMEDIATE;
-    facts->score = question->count == 1 ? 100 : 0;
+    facts->score = question->count == 1 ? WEFT_SCORE_ALONE : WEFT_SCORE_NONE;
     return WEFT_OK;
 }
 
@@ -17,11 +19,6 @@ static weft_result open_world(weft_world *world, void **state_out)
 {
     *state_out = world;
     return WEFT_OK;
-}
-
-static void close_world(void *state)
-{
-    (void)state;
 }
 
 static weft_result comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
@@ -38,27 +35,13 @@ static weft_result comm_connect(void *comm, const unsigned char *cards)
     return WEFT_OK;
 }
 
-static void comm_abort(void *comm, weft_result result, const char *text)
-{
-    (void)comm, (void)result, (void)text;
-}
-
-static void comm_leave(void *comm)
-{
-    (void)comm;
-}
-
-static void comm_destroy(void *comm)
-{
-    (void)comm;
-}
-
 static weft_result start(void *comm, weft_op *op)
 {
     (void)comm;
     const weft_collective *c = &op->what;
-    if (!op->is_p2p && c->kind != WEFT_BARRIER && c->count && c->recv && c->recv != c->send) {
-        size_t bytes = c->count * weft_dtype_bytes(c->dtype);
+    bool moves = !op->is_p2p && weft__collectives[c->kind].recv != WEFT__NO_PART;
+    if (moves && c->count && c->recv && c->recv != c->send) {
+        size_t bytes = c->count * weft__dtype_bytes(c->dtype); /* one part is all there is */
         memmove(c->recv, c->send, bytes);
         if (bytes > WORTH_A_STAMP)
             op->last = 0; /* the end is still to be stamped */
@@ -67,24 +50,13 @@ static weft_result start(void *comm, weft_op *op)
     return WEFT_OK;
 }
 
-static unsigned progress(void *state, uint64_t slice_ticks)
-{
-    (void)state, (void)slice_ticks;
-    return 0;
-}
-
 const weft_backend weft__backend_self = {
     .abi_major = WEFT_BACKEND_ABI,
     .size = sizeof(weft_backend),
     .name = "self",
     .query = query,
     .open = open_world,
-    .close = close_world,
     .comm_create = comm_create,
     .comm_connect = comm_connect,
-    .comm_abort = comm_abort,
-    .comm_leave = comm_leave,
-    .comm_destroy = comm_destroy,
     .start = start,
-    .progress = progress,
 };

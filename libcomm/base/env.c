@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place where weft looks at its environment. */
+/* The one place where weft looks at its own variables in the environment (what launchers say there is read by
+ * bootstrap/launch.c). */
 #include "base/env.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/verdict.h"
 
 enum kind { TEXT, NUMBER, MILLISECONDS, LEVEL };
 
@@ -66,35 +68,40 @@ static int level_index(const char *text)
     return -1;
 }
 
-weft_result weft__env_read(weft__env *env)
+static weft_result read_variable(const variable *v, const char *text, weft__env *env)
 {
-    *env = (weft__env){.rank = -1, .size = -1, .local_rank = -1};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const variable *v = &table[i];
-        const char *text = getenv(v->shown.name);
-        if (!text || !*text)
-            continue;
-        char *field = (char *)env + v->field;
-        long number;
-        switch (v->kind) {
-        case TEXT:
-            memcpy(field, &text, sizeof text);
-            break;
-        case NUMBER:
-            WEFT_TRY(read_number(v->shown.name, text, 0, &number));
-            memcpy(field, &(int){(int)number}, sizeof(int));
-            break;
-        case MILLISECONDS:
-            WEFT_TRY(read_number(v->shown.name, text, 1, &number));
-            memcpy(field, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
-            break;
-        case LEVEL:
-            if (level_index(text) < 0)
-                return weft__fail(WEFT_E_INVALID, "%s is '%s', not one of %s", v->shown.name, text, v->shown.type);
-            break;
-        }
+    char *field = (char *)env + v->field;
+    long number;
+    switch (v->kind) {
+    case TEXT:
+        memcpy(field, &text, sizeof text);
+        break;
+    case NUMBER:
+        WEFT_TRY(read_number(v->shown.name, text, 0, &number));
+        memcpy(field, &(int){(int)number}, sizeof(int));
+        break;
+    case MILLISECONDS:
+        WEFT_TRY(read_number(v->shown.name, text, 1, &number));
+        memcpy(field, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
+        break;
+    case LEVEL:
+        if (level_index(text) < 0)
+            return weft__fail(WEFT_E_INVALID, "%s is '%s', not one of %s", v->shown.name, text, v->shown.type);
+        break;
     }
     return WEFT_OK;
+}
+
+weft_result weft__env_read(weft__env *env)
+{
+    weft__verdict first = {0};
+    *env = (weft__env){.rank = -1, .size = -1, .local_rank = -1};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const char *text = getenv(table[i].shown.name);
+        if (text && *text)
+            weft__verdict_add(&first, read_variable(&table[i], text, env));
+    }
+    return weft__verdict_result(&first);
 }
 
 weft_log_level weft__env_log_level(void)

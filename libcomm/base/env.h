@@ -11,16 +11,17 @@
 typedef struct weft__env {
     int rank, size, local_rank; /* -1 = not set */
     int threads;                /* 0 = not set */
-    const char *rendezvous, *iface, *backend, *module_path, *host_id, *trace;
+    const char *rendezvous, *backend, *host_id, *trace;
     uint32_t timeout_ms, rendezvous_timeout_ms;
 } weft__env;
 
-/* Read all variables; the strings are those of the environment. E_INVALID names the variable that makes no sense. */
+/* Read all variables; the strings are those of the environment. E_INVALID names the first variable that
+ * makes no sense; the others have been read all the same. */
 weft_result weft__env_read(weft__env *env);
 /* WEFT_LOG, or warn. */
 weft_log_level weft__env_log_level(void);
 
-/* The table, for `weft info`: entry @p index, NULL behind the last. */
+/* The table, for those who describe it: entry @p index, NULL behind the last. */
 typedef struct weft__env_entry {
     const char *name, *type, *fallback, *help;
 } weft__env_entry;

@@ -17,7 +17,7 @@ static inline size_t weft__round_up(size_t value, size_t multiple)
 void *weft__alloc(size_t bytes);
 /* A copy of @p text, or NULL after a message; NULL for NULL. */
 char *weft__copy_text(const char *text);
-/* Zeroed pages of this process, not inherited by children, or NULL after a message. */
+/* Zeroed private pages (a child has copies), or NULL after a message. */
 void *weft__map_pages(size_t bytes);
 void weft__unmap_pages(void *pages, size_t bytes);
 

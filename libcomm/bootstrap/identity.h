@@ -4,6 +4,7 @@
 #define WEFT_BOOTSTRAP_IDENTITY_H
 #include <stdbool.h>
 #include <stdint.h>
+#include <weft/backend.h>
 #include <weft/world.h>
 
 #define WEFT__IDENTITY_CPUS 1024
@@ -17,7 +18,7 @@ typedef struct weft__identity {
     uint64_t cpus[WEFT__IDENTITY_CPUS / 64]; /* that this rank may run on */
     uint64_t heap_reserve_bytes;
     uint32_t timeout_ms, rendezvous_timeout_ms;
-    char backend[16];
+    char backend[WEFT_BACKEND_NAME_MAX + 1];
 } weft__identity;
 
 /* This process. @p config is complete: the environment has been read into it. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 
 enum source_id { CONFIG, WEFT, TORCHRUN, OPEN_MPI, SOURCES };
@@ -172,30 +173,26 @@ static weft_result find_local(const claim *claims, weft__launch *found)
     return WEFT_OK;
 }
 
-/* FNV-1a, continued; the zero byte at the end counts, so that "a", "bc" is not "ab", "c". */
-#define HASH_OF_NOTHING UINT64_C(0xcbf29ce484222325)
+/* Continued; the zero byte at the end counts, so that "a", "bc" is not "ab", "c". */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    do
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    while (*text++);
-    return hash;
+    return weft__hash(hash, text, strlen(text) + 1);
 }
 
-/* The variables that name the job, of the first source that has any; HASH_OF_NOTHING if none has. */
+/* The variables that name the job, of the first source that has any; WEFT__HASH_START if none has. */
 static uint64_t hash_job(const claim *claims, int size, char *const *environment)
 {
     for (int i = TORCHRUN; i < SOURCES; i++) {
-        uint64_t hash = HASH_OF_NOTHING;
+        uint64_t hash = WEFT__HASH_START;
         for (size_t k = 0; k < sizeof sources[i].key / sizeof *sources[i].key && sources[i].key[k]; k++) {
             const char *value = same_job(&claims[i], size) ? look_up(environment, sources[i].key[k]) : NULL;
             if (value)
                 hash = hash_text(hash_text(hash, sources[i].key[k]), value);
         }
-        if (hash != HASH_OF_NOTHING)
+        if (hash != WEFT__HASH_START)
             return hash;
     }
-    return HASH_OF_NOTHING;
+    return WEFT__HASH_START;
 }
 
 /* From "unix:///path" or "unix://@name" to what stands in sun_path. */
@@ -227,7 +224,7 @@ static weft_result find_rendezvous(const weft_world_config *config, const weft__
         return read_address("WEFT_RENDEZVOUS", env->rendezvous, found->rendezvous, sizeof found->rendezvous);
     if (found->size == 1)
         return WEFT_OK;
-    if (job == HASH_OF_NOTHING)
+    if (job == WEFT__HASH_START)
         return weft__fail(
             WEFT_E_INVALID,
             "rank %d of %d by %s, but nothing says where the ranks meet: set WEFT_RENDEZVOUS, for example "

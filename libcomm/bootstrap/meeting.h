@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <weft/world.h>
 
+#include "base/verdict.h"
 #include "shared/segment.h"
 
 typedef struct weft__meeting weft__meeting;
@@ -15,6 +16,9 @@ typedef struct weft__meeting weft__meeting;
 typedef struct weft__meeting_table {
     /* Everybody gives @p bytes, everybody gets those of all ranks, in rank order. */
     weft_result (*exchange)(weft__meeting *meeting, const void *mine, size_t bytes, void *all);
+    /* Everybody gives its verdict, signed; everybody gets that of the lowest rank that has failed, or WEFT_OK. Takes no
+     * memory. */
+    weft_result (*agree)(weft__meeting *meeting, weft__verdict *verdict);
     /* Everybody gives its segment; segments[r] is that of rank r in this process, mapped (@p mine for itself).
      * *owned_out holds those that were mapped for this call: unmap and free them in the end; NULL if they are
      * somebody else's. */
@@ -33,9 +37,15 @@ struct weft__meeting {
 weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, uint32_t timeout_ms,
                                   weft__meeting **meeting_out);
 /* Meet the other threads of @p team. */
-weft_result weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms, weft__meeting **meeting_out);
+weft__meeting *weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms);
 
-/* All ranks learn whether all are well: @p mine, else the error of the lowest rank that has one, with its message. */
-weft_result weft__meeting_agree(weft__meeting *meeting, weft_result mine);
+/* All ranks learn whether all are well; else all get the result of the lowest rank that is not, with its message. */
+static inline weft_result weft__meeting_agree(weft__meeting *meeting, weft_result mine)
+{
+    weft__verdict verdict = {0};
+    if (weft__verdict_add(&verdict, mine) < 0)
+        weft__verdict_sign(&verdict, meeting->rank);
+    return meeting->calls->agree(meeting, &verdict);
+}
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 #include "bootstrap/socket.h"
 
 #define HELLO_MAGIC   0x6f6c6c6568746677ull
-#define PROTOCOL      1
+#define PROTOCOL      2
 #define STRANGERS     64            /* connections that have not said hello, besides the ranks */
 #define NAME_EVERY_NS 5000000000ull /* the missing are named this often */
 #define VERDICT_WAIT  2000000000ull /* for the verdict of rank 0, past the deadline */
@@ -28,11 +29,6 @@ typedef struct hello {
     uint32_t protocol;
     int32_t rank, size, pid;
 } hello;
-
-typedef struct verdict {
-    int32_t result;
-    char text[252];
-} verdict;
 
 typedef struct rendezvous {
     weft__meeting meeting;
@@ -45,23 +41,15 @@ typedef struct rendezvous {
 
 /* ------------------------------------------------------------------------------------------- verdicts */
 
-static weft_result take_verdict(const verdict *v)
+static weft__verdict verdict_of(weft_result result)
 {
-    if (v->result >= 0)
-        return WEFT_OK;
-    return weft__fail((weft_result)v->result, "%.*s", (int)sizeof v->text - 1, v->text);
-}
-
-static verdict verdict_of(weft_result result)
-{
-    verdict v = {.result = result};
-    if (result < 0)
-        snprintf(v.text, sizeof v.text, "%s", weft_last_error());
+    weft__verdict v = {0};
+    weft__verdict_add(&v, result);
     return v;
 }
 
 /* Rank 0: tell all that are there. */
-static void send_verdict(rendezvous *z, const verdict *v)
+static void send_verdict(rendezvous *z, const weft__verdict *v)
 {
     for (int r = 1; r < z->meeting.size; r++)
         if (z->links[r] >= 0)
@@ -70,10 +58,11 @@ static void send_verdict(rendezvous *z, const verdict *v)
 
 static weft_result receive_verdict(rendezvous *z)
 {
-    verdict v;
+    weft__verdict v;
     switch (weft__socket_receive(z->links[0], &v, sizeof v, z->meeting.deadline_ns + VERDICT_WAIT)) {
     case WEFT__IO_DONE:
-        return take_verdict(&v);
+        v.text[sizeof v.text - 1] = 0;
+        return weft__verdict_result(&v);
     case WEFT__IO_CLOSED:
         return weft__fail(WEFT_E_PEER_LOST, "rank 0 ended while the ranks met");
     case WEFT__IO_LATE:
@@ -105,9 +94,9 @@ static int list_missing(const rendezvous *z, char *text, size_t bytes)
 }
 
 /* What a first message amounts to: WEFT_OK (a new rank), WEFT_AGAIN (a stranger: forget it), or the verdict for all. */
-static weft_result judge_hello(const rendezvous *z, const hello *h, int fd)
+static weft_result judge_hello(const rendezvous *z, const hello *h)
 {
-    if (h->magic != HELLO_MAGIC || h->key != z->key || !weft__socket_same_user(fd))
+    if (h->magic != HELLO_MAGIC || h->key != z->key)
         return WEFT_AGAIN;
     if (h->protocol != PROTOCOL)
         return weft__fail(WEFT_E_MISMATCH, "rank %d speaks protocol %u, rank 0 protocol %d: different versions of weft",
@@ -127,6 +116,20 @@ typedef struct guests { /* connections that have not said hello */
     int count; /* fds[0] is the listener */
 } guests;
 
+/* Let the next one in; users who are not ours are turned away before they take up room. */
+static void accept_guest(const rendezvous *z, guests *g)
+{
+    int fd = weft__socket_accept(z->listener);
+    if (fd < 0)
+        return;
+    if (!weft__socket_same_user(fd)) {
+        close(fd);
+        return;
+    }
+    g->fds[g->count] = (struct pollfd){.fd = fd, .events = POLLIN};
+    g->heard[g->count++] = 0;
+}
+
 static void drop_guest(guests *g, int i)
 {
     g->count--;
@@ -145,11 +148,11 @@ static weft_result hear_guest(rendezvous *z, guests *g, int i)
     g->heard[i] += n > 0 ? (size_t)n : 0;
     if (n > 0 && g->heard[i] < sizeof(hello))
         return WEFT_PENDING;
-    weft_result result = n > 0 ? judge_hello(z, &g->said[i], fd) : WEFT_AGAIN;
+    weft_result result = n > 0 ? judge_hello(z, &g->said[i]) : WEFT_AGAIN;
     if (result == WEFT_OK)
         z->links[g->said[i].rank] = fd;
     if (result < 0) {
-        verdict v = verdict_of(result);
+        weft__verdict v = verdict_of(result);
         (void)weft__socket_send(fd, &v, sizeof v, z->meeting.deadline_ns);
     }
     if (result != WEFT_OK)
@@ -191,13 +194,8 @@ static weft_result gather_ranks(rendezvous *z)
             name_at = now + NAME_EVERY_NS;
         }
         g.fds[0].events = g.count <= STRANGERS ? POLLIN : 0;
-        if (poll(g.fds, (nfds_t)g.count, 50) > 0 && (g.fds[0].revents & POLLIN)) {
-            int fd = weft__socket_accept(z->listener);
-            if (fd >= 0) {
-                g.fds[g.count] = (struct pollfd){.fd = fd, .events = POLLIN};
-                g.heard[g.count++] = 0;
-            }
-        }
+        if (poll(g.fds, (nfds_t)g.count, 50) > 0 && (g.fds[0].revents & POLLIN))
+            accept_guest(z, &g);
         for (int i = g.count - 1; i > 0 && result >= 0; i--)
             result = hear_guest(z, &g, i);
         if (result >= 0)
@@ -212,7 +210,7 @@ static weft_result host_meeting(rendezvous *z)
 {
     WEFT_TRY(weft__socket_listen(z->address, &z->listener));
     weft_result result = gather_ranks(z);
-    verdict v = verdict_of(result);
+    weft__verdict v = verdict_of(result);
     send_verdict(z, &v);
     return result;
 }
@@ -251,7 +249,7 @@ static weft_result reach_root(rendezvous *z)
 
 /* ------------------------------------------------------------------------------------------- rounds */
 
-static weft_result hear_rank(rendezvous *z, int r, weft__io io)
+static weft_result hear_rank(int r, weft__io io)
 {
     if (io == WEFT__IO_CLOSED)
         return weft__fail(WEFT_E_PEER_LOST, "rank %d ended while the ranks met", r);
@@ -259,7 +257,6 @@ static weft_result hear_rank(rendezvous *z, int r, weft__io io)
         return weft__fail(WEFT_E_TIMEOUT, "rank %d did not answer while the ranks met", r);
     if (io == WEFT__IO_FAILED)
         return weft__fail_errno("cannot hear rank %d", r);
-    (void)z;
     return WEFT_OK;
 }
 
@@ -269,12 +266,11 @@ static weft_result exchange_as_root(rendezvous *z, const void *mine, size_t byte
     memcpy(all, mine, bytes);
     for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
         result =
-            hear_rank(z, r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
-    verdict v = verdict_of(result);
+            hear_rank(r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
+    weft__verdict v = verdict_of(result);
     send_verdict(z, &v);
-    for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
-        result = hear_rank(
-            z, r, weft__socket_send(z->links[r], all, bytes * (size_t)z->meeting.size, z->meeting.deadline_ns));
+    for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++) /* who has ended is missed in the next round */
+        (void)weft__socket_send(z->links[r], all, bytes * (size_t)z->meeting.size, z->meeting.deadline_ns);
     return result;
 }
 
@@ -283,9 +279,35 @@ static weft_result exchange(weft__meeting *meeting, const void *mine, size_t byt
     rendezvous *z = (rendezvous *)meeting;
     if (meeting->rank == 0)
         return exchange_as_root(z, mine, bytes, all);
-    WEFT_TRY(hear_rank(z, 0, weft__socket_send(z->links[0], mine, bytes, meeting->deadline_ns)));
+    WEFT_TRY(hear_rank(0, weft__socket_send(z->links[0], mine, bytes, meeting->deadline_ns)));
     WEFT_TRY(receive_verdict(z));
-    return hear_rank(z, 0, weft__socket_receive(z->links[0], all, bytes * (size_t)meeting->size, meeting->deadline_ns));
+    return hear_rank(0, weft__socket_receive(z->links[0], all, bytes * (size_t)meeting->size, meeting->deadline_ns));
+}
+
+/* Rank 0 hears everybody out, also after a failure, so that whatever comes next is heard in its place. */
+static weft_result agree_as_root(rendezvous *z, weft__verdict *worst)
+{
+    for (int r = 1; r < z->meeting.size; r++) {
+        weft__verdict theirs;
+        weft_result heard =
+            hear_rank(r, weft__socket_receive(z->links[r], &theirs, sizeof theirs, z->meeting.deadline_ns));
+        if (heard != WEFT_OK)
+            theirs = verdict_of(heard);
+        theirs.text[sizeof theirs.text - 1] = 0;
+        if (worst->result == WEFT_OK)
+            *worst = theirs;
+    }
+    send_verdict(z, worst);
+    return weft__verdict_result(worst);
+}
+
+static weft_result agree(weft__meeting *meeting, weft__verdict *verdict)
+{
+    rendezvous *z = (rendezvous *)meeting;
+    if (meeting->rank == 0)
+        return agree_as_root(z, verdict);
+    WEFT_TRY(hear_rank(0, weft__socket_send(z->links[0], verdict, sizeof *verdict, meeting->deadline_ns)));
+    return receive_verdict(z);
 }
 
 static void close_fds(const int *fds)
@@ -309,49 +331,54 @@ static weft_result map_peer(rendezvous *z, int r, const int *fds, size_t reserve
     return weft__segment_map(taken, reserve, &z->segments[r]);
 }
 
+/* Take the segment of rank @p r out of the link to @p from; if all is lost @p already, only off the line. */
+static weft_result take_segment(rendezvous *z, int from, int r, size_t reserve, bool already)
+{
+    int fds[SEGMENT_FDS];
+    WEFT_TRY(hear_rank(from, weft__socket_receive_fds(z->links[from], fds, SEGMENT_FDS, z->meeting.deadline_ns)));
+    if (!already)
+        return map_peer(z, r, fds, reserve);
+    close_fds(fds);
+    return WEFT_OK;
+}
+
+static weft_result give_segments(rendezvous *z, const weft__segment *mine, int to)
+{
+    int fds[SEGMENT_FDS];
+    for (int r = 0; r < z->meeting.size; r++) {
+        if (r == to)
+            continue;
+        flatten(r ? &z->segments[r] : mine, fds);
+        WEFT_TRY(hear_rank(to, weft__socket_send_fds(z->links[to], fds, SEGMENT_FDS, z->meeting.deadline_ns)));
+    }
+    return WEFT_OK;
+}
+
 /* Rank 0 collects the descriptors of all ranks, maps them itself, and hands each to each. */
 static weft_result share_as_root(rendezvous *z, const weft__segment *mine, const size_t *reserves)
 {
-    weft_result result = WEFT_OK;
-    int fds[SEGMENT_FDS];
-    for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++) {
-        result = hear_rank(z, r, weft__socket_receive_fds(z->links[r], fds, SEGMENT_FDS, z->meeting.deadline_ns));
-        if (result == WEFT_OK)
-            result = map_peer(z, r, fds, reserves[r]);
-    }
-    verdict v = verdict_of(result);
+    weft__verdict v = {0};
+    for (int r = 1; r < z->meeting.size; r++)
+        weft__verdict_add(&v, take_segment(z, r, r, reserves[r], v.result < 0));
     send_verdict(z, &v);
-    for (int to = 1; to < z->meeting.size && result == WEFT_OK; to++) {
-        for (int r = 0; r < z->meeting.size && result == WEFT_OK; r++) {
-            if (r == to)
-                continue;
-            flatten(r ? &z->segments[r] : mine, fds);
-            result = hear_rank(z, to, weft__socket_send_fds(z->links[to], fds, SEGMENT_FDS, z->meeting.deadline_ns));
-        }
-    }
-    return result;
+    WEFT_TRY(weft__verdict_result(&v));
+    for (int to = 1; to < z->meeting.size; to++)
+        if (weft__verdict_add(&v, give_segments(z, mine, to)) < 0)
+            shutdown(z->links[to], SHUT_RDWR); /* it waits for more than will come */
+    return weft__verdict_result(&v);
 }
 
 static weft_result share_as_other(rendezvous *z, const weft__segment *mine, const size_t *reserves)
 {
     int fds[SEGMENT_FDS];
     flatten(mine, fds);
-    WEFT_TRY(hear_rank(z, 0, weft__socket_send_fds(z->links[0], fds, SEGMENT_FDS, z->meeting.deadline_ns)));
+    WEFT_TRY(hear_rank(0, weft__socket_send_fds(z->links[0], fds, SEGMENT_FDS, z->meeting.deadline_ns)));
     WEFT_TRY(receive_verdict(z));
-    for (int r = 0; r < z->meeting.size; r++) {
-        if (r == z->meeting.rank)
-            continue;
-        for (int i = 0; i < SEGMENT_FDS; i++)
-            fds[i] = -1;
-        weft_result result =
-            hear_rank(z, 0, weft__socket_receive_fds(z->links[0], fds, SEGMENT_FDS, z->meeting.deadline_ns));
-        if (result != WEFT_OK) {
-            close_fds(fds);
-            return result;
-        }
-        WEFT_TRY(map_peer(z, r, fds, reserves[r]));
-    }
-    return WEFT_OK;
+    weft__verdict v = {0};
+    for (int r = 0; r < z->meeting.size; r++)
+        if (r != z->meeting.rank)
+            weft__verdict_add(&v, take_segment(z, 0, r, reserves[r], v.result < 0));
+    return weft__verdict_result(&v);
 }
 
 static weft_result share(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
@@ -392,7 +419,7 @@ static void end(weft__meeting *meeting)
     free(z);
 }
 
-static const weft__meeting_table calls = {exchange, share, end};
+static const weft__meeting_table calls = {exchange, agree, share, end};
 
 weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, uint32_t timeout_ms,
                                   weft__meeting **meeting_out)

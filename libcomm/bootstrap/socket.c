@@ -116,109 +116,114 @@ static bool wait_ready(int fd, short events, uint64_t deadline_ns)
     }
 }
 
-static bool would_block(void)
+/* One transfer of what @p message says, POLLOUT or POLLIN, as soon as it can be made; *bytes_out of it went. */
+static weft__io transfer(int fd, struct msghdr *message, short direction, uint64_t deadline_ns, size_t *bytes_out)
 {
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    for (;;) {
+        ssize_t n = direction == POLLOUT ? sendmsg(fd, message, MSG_NOSIGNAL) : recvmsg(fd, message, MSG_CMSG_CLOEXEC);
+        if (n > 0) {
+            *bytes_out = (size_t)n;
+            return WEFT__IO_DONE;
+        }
+        if (n == 0 || errno == EPIPE || errno == ECONNRESET)
+            return WEFT__IO_CLOSED;
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+            return WEFT__IO_FAILED;
+        if (!wait_ready(fd, direction, deadline_ns))
+            return WEFT__IO_LATE;
+    }
+}
+
+static weft__io transfer_all(int fd, void *bytes, size_t count, short direction, uint64_t deadline_ns)
+{
+    struct iovec data = {.iov_base = bytes, .iov_len = count};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
+    while (data.iov_len) {
+        size_t part = 0;
+        weft__io io = transfer(fd, &message, direction, deadline_ns, &part);
+        if (io != WEFT__IO_DONE)
+            return io;
+        data.iov_base = (char *)data.iov_base + part;
+        data.iov_len -= part;
+    }
+    return WEFT__IO_DONE;
 }
 
 weft__io weft__socket_send(int fd, const void *bytes, size_t count, uint64_t deadline_ns)
 {
-    const char *from = bytes;
-    while (count) {
-        ssize_t n = send(fd, from, count, MSG_NOSIGNAL);
-        if (n >= 0) {
-            from += n;
-            count -= (size_t)n;
-            continue;
-        }
-        if (errno == EPIPE || errno == ECONNRESET)
-            return WEFT__IO_CLOSED;
-        if (!would_block())
-            return WEFT__IO_FAILED;
-        if (!wait_ready(fd, POLLOUT, deadline_ns))
-            return WEFT__IO_LATE;
-    }
-    return WEFT__IO_DONE;
+    return transfer_all(fd, (void *)(uintptr_t)bytes, count, POLLOUT, deadline_ns);
 }
 
 weft__io weft__socket_receive(int fd, void *bytes, size_t count, uint64_t deadline_ns)
 {
-    char *to = bytes;
-    while (count) {
-        ssize_t n = recv(fd, to, count, 0);
-        if (n == 0)
-            return WEFT__IO_CLOSED;
-        if (n > 0) {
-            to += n;
-            count -= (size_t)n;
-            continue;
-        }
-        if (errno == ECONNRESET)
-            return WEFT__IO_CLOSED;
-        if (!would_block())
-            return WEFT__IO_FAILED;
-        if (!wait_ready(fd, POLLIN, deadline_ns))
-            return WEFT__IO_LATE;
-    }
-    return WEFT__IO_DONE;
+    return transfer_all(fd, bytes, count, POLLIN, deadline_ns);
 }
 
-typedef union fds_space {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-} fds_space;
+/* A message of one byte, with room for descriptors. */
+typedef struct fds_message {
+    _Alignas(struct cmsghdr) char space[CMSG_SPACE(FDS_MAX * sizeof(int))];
+    char byte;
+    struct iovec data;
+    struct msghdr message;
+} fds_message;
+
+static void open_fds_message(fds_message *m, size_t control_bytes)
+{
+    *m = (fds_message){0};
+    m->data = (struct iovec){.iov_base = &m->byte, .iov_len = 1};
+    m->message =
+        (struct msghdr){.msg_iov = &m->data, .msg_iovlen = 1, .msg_control = m->space, .msg_controllen = control_bytes};
+}
 
 weft__io weft__socket_send_fds(int fd, const int *fds, int count, uint64_t deadline_ns)
 {
-    char byte = 0;
-    fds_space space = {0};
-    struct iovec data = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = space.bytes,
-                             .msg_controllen = CMSG_SPACE((size_t)count * sizeof *fds)};
-    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    fds_message m;
+    size_t bytes = (size_t)count * sizeof *fds, sent;
+    open_fds_message(&m, CMSG_SPACE(bytes));
+    struct cmsghdr *control = CMSG_FIRSTHDR(&m.message);
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN((size_t)count * sizeof *fds);
-    memcpy(CMSG_DATA(control), fds, (size_t)count * sizeof *fds);
-    while (sendmsg(fd, &message, MSG_NOSIGNAL) < 0) {
-        if (errno == EPIPE || errno == ECONNRESET)
-            return WEFT__IO_CLOSED;
-        if (!would_block())
-            return WEFT__IO_FAILED;
-        if (!wait_ready(fd, POLLOUT, deadline_ns))
-            return WEFT__IO_LATE;
+    control->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(control), fds, bytes);
+    return transfer(fd, &m.message, POLLOUT, deadline_ns, &sent);
+}
+
+/* The descriptors of a message, if it has exactly @p count; else none of them stays open. */
+static bool take_fds(struct msghdr *message, int *fds, int count)
+{
+    bool whole = !(message->msg_flags & MSG_CTRUNC);
+    int taken = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        size_t bytes = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS ? c->cmsg_len - CMSG_LEN(0) : 0;
+        for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+            if (taken < count) {
+                fds[taken++] = fd;
+                continue;
+            }
+            close(fd);
+            whole = false;
+        }
     }
-    return WEFT__IO_DONE;
+    if (whole && taken == count)
+        return true;
+    while (taken > 0)
+        close(fds[--taken]);
+    return false;
 }
 
 weft__io weft__socket_receive_fds(int fd, int *fds, int count, uint64_t deadline_ns)
 {
-    for (;;) {
-        char byte;
-        fds_space space = {0};
-        struct iovec data = {.iov_base = &byte, .iov_len = 1};
-        struct msghdr message = {
-            .msg_iov = &data, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
-        ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-        if (n == 0)
-            return WEFT__IO_CLOSED;
-        if (n > 0) {
-            struct cmsghdr *control = CMSG_FIRSTHDR(&message);
-            if (!control || control->cmsg_type != SCM_RIGHTS ||
-                control->cmsg_len != CMSG_LEN((size_t)count * sizeof *fds)) {
-                errno = EMFILE; /* what the kernel cuts when the table of descriptors is full */
-                return WEFT__IO_FAILED;
-            }
-            memcpy(fds, CMSG_DATA(control), (size_t)count * sizeof *fds);
-            return WEFT__IO_DONE;
-        }
-        if (errno == ECONNRESET)
-            return WEFT__IO_CLOSED;
-        if (!would_block())
-            return WEFT__IO_FAILED;
-        if (!wait_ready(fd, POLLIN, deadline_ns))
-            return WEFT__IO_LATE;
+    fds_message m;
+    size_t received;
+    open_fds_message(&m, sizeof m.space);
+    weft__io io = transfer(fd, &m.message, POLLIN, deadline_ns, &received);
+    if (io != WEFT__IO_DONE)
+        return io;
+    if (!take_fds(&m.message, fds, count)) {
+        errno = EMFILE; /* what the kernel cuts when the table of descriptors is full */
+        return WEFT__IO_FAILED;
     }
+    return WEFT__IO_DONE;
 }

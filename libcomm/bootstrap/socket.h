@@ -22,7 +22,7 @@ bool weft__socket_same_user(int fd);
 
 weft__io weft__socket_send(int fd, const void *bytes, size_t count, uint64_t deadline_ns);
 weft__io weft__socket_receive(int fd, void *bytes, size_t count, uint64_t deadline_ns);
-/* Descriptors, with one byte. */
+/* Descriptors, with one byte. A message that has not exactly @p count is IO_FAILED, and leaves none open. */
 weft__io weft__socket_send_fds(int fd, const int *fds, int count, uint64_t deadline_ns);
 weft__io weft__socket_receive_fds(int fd, int *fds, int count, uint64_t deadline_ns);
 

@@ -13,27 +13,28 @@
 #include "base/error.h"
 #include "bootstrap/meeting.h"
 
+typedef struct team_meeting {
+    weft__meeting meeting;
+    weft_team *team;
+} team_meeting;
+
 struct weft_team {
     int ranks;
     int next_rank;
     pthread_mutex_t lock;
     pthread_cond_t round_over;
     weft__segment *segments;
-    /* The present round of exchange. */
+    team_meeting *meetings; /* [rank]: made beforehand, so that a rank without memory can say so */
+    /* The present round: of exchange, or of agreeing. */
     unsigned char *table;
-    size_t table_bytes;
+    size_t bytes;
     int came;
     bool *here;
     uint64_t round;
-    /* A round that failed fails all that follow. */
-    weft_result failed;
-    char failure[256];
+    weft__verdict worst; /* of the lowest rank that has failed */
+    int worst_rank;
+    weft__verdict broken; /* a round that broke off breaks all that follow */
 };
-
-typedef struct team_meeting {
-    weft__meeting meeting;
-    weft_team *team;
-} team_meeting;
 
 int weft__team_size(const weft_team *team)
 {
@@ -70,7 +71,8 @@ weft_result weft_team_create(int ranks, weft_team **team_out)
     pthread_condattr_destroy(&attributes);
     team->segments = weft__alloc((size_t)ranks * sizeof *team->segments);
     team->here = weft__alloc((size_t)ranks * sizeof *team->here);
-    if (!team->segments || !team->here) {
+    team->meetings = weft__alloc((size_t)ranks * sizeof *team->meetings);
+    if (!team->segments || !team->here || !team->meetings) {
         weft_team_destroy(team);
         return WEFT_E_NO_MEMORY;
     }
@@ -89,17 +91,19 @@ void weft_team_destroy(weft_team *team)
     free(team->table);
     free(team->segments);
     free(team->here);
+    free(team->meetings);
     free(team);
 }
 
-static weft_result fail_round(weft_team *team, weft_result result)
+/* ------------------------------------------------------------------------------------------- rounds */
+
+static weft_result break_off(weft_team *team, weft_result result)
 {
-    if (!team->failed) {
-        team->failed = result;
-        snprintf(team->failure, sizeof team->failure, "%s", weft_last_error());
+    if (team->broken.result == WEFT_OK) {
+        weft__verdict_add(&team->broken, result);
         pthread_cond_broadcast(&team->round_over);
     }
-    return result;
+    return weft__verdict_result(&team->broken);
 }
 
 static weft_result name_missing(weft_team *team)
@@ -109,26 +113,22 @@ static weft_result name_missing(weft_team *team)
     for (int r = 0; r < team->ranks && used < sizeof text - 16; r++)
         if (!team->here[r])
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", used ? ", " : "", r);
-    return fail_round(team,
-                      weft__fail(WEFT_E_TIMEOUT, "%d of %d ranks came; missing: %s", team->came, team->ranks, text));
+    return break_off(team,
+                     weft__fail(WEFT_E_TIMEOUT, "%d of %d ranks came; missing: %s", team->came, team->ranks, text));
 }
 
-/* Put in this rank's part; the first of a round makes the table. */
-static weft_result put_in(weft_team *team, int rank, const void *mine, size_t bytes)
+/* Take part in a round in which each rank gives @p bytes; the first to come makes it. */
+static weft_result join(weft_team *team, int rank, size_t bytes)
 {
-    if (team->failed)
-        return weft__fail_quietly(team->failed, team->failure);
+    if (team->broken.result != WEFT_OK)
+        return weft__verdict_result(&team->broken);
     if (team->came == 0) {
-        unsigned char *table = realloc(team->table, bytes * (size_t)team->ranks);
-        if (!table)
-            return fail_round(team, weft__fail(WEFT_E_NO_MEMORY, "no memory for what %d ranks tell", team->ranks));
-        team->table = table;
-        team->table_bytes = bytes;
+        team->bytes = bytes;
+        team->worst = (weft__verdict){0};
         memset(team->here, 0, (size_t)team->ranks * sizeof *team->here);
     }
-    if (bytes != team->table_bytes || team->here[rank])
-        return fail_round(team, weft__fail(WEFT_E_MISMATCH, "two threads say that they are rank %d", rank));
-    memcpy(team->table + (size_t)rank * bytes, mine, bytes);
+    if (bytes != team->bytes || team->here[rank])
+        return break_off(team, weft__fail(WEFT_E_MISMATCH, "two threads say that they are rank %d", rank));
     team->here[rank] = true;
     team->came++;
     return WEFT_OK;
@@ -138,10 +138,10 @@ static weft_result wait_for_round(weft_team *team, uint64_t round, uint64_t dead
 {
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
                              .tv_nsec = (long)(deadline_ns % 1000000000u)};
-    while (team->round == round && !team->failed)
+    while (team->round == round && team->broken.result == WEFT_OK)
         if (pthread_cond_timedwait(&team->round_over, &team->lock, &until) == ETIMEDOUT && team->round == round)
             return name_missing(team);
-    return team->round != round ? WEFT_OK : weft__fail_quietly(team->failed, team->failure);
+    return team->round != round ? WEFT_OK : weft__verdict_result(&team->broken);
 }
 
 /* A round ends when all have put in; it begins anew only when all have read: two halves of the same barrier. */
@@ -157,6 +157,26 @@ static weft_result barrier(weft_team *team, uint64_t deadline_ns)
     return wait_for_round(team, round, deadline_ns);
 }
 
+static weft_result leave(weft_team *team, uint64_t deadline_ns)
+{
+    team->came++;
+    return barrier(team, deadline_ns);
+}
+
+/* The first of a round makes the table. */
+static weft_result put_in(weft_team *team, int rank, const void *mine, size_t bytes)
+{
+    WEFT_TRY(join(team, rank, bytes));
+    if (team->came == 1) {
+        free(team->table);
+        team->table = weft__alloc(bytes * (size_t)team->ranks);
+    }
+    if (!team->table)
+        return break_off(team, WEFT_E_NO_MEMORY);
+    memcpy(team->table + (size_t)rank * bytes, mine, bytes);
+    return WEFT_OK;
+}
+
 static weft_result exchange(weft__meeting *meeting, const void *mine, size_t bytes, void *all)
 {
     weft_team *team = ((team_meeting *)meeting)->team;
@@ -166,11 +186,46 @@ static weft_result exchange(weft__meeting *meeting, const void *mine, size_t byt
         result = barrier(team, meeting->deadline_ns);
     if (result == WEFT_OK) {
         memcpy(all, team->table, bytes * (size_t)team->ranks);
-        team->came++;
-        result = barrier(team, meeting->deadline_ns);
+        result = leave(team, meeting->deadline_ns);
     }
     pthread_mutex_unlock(&team->lock);
     return result;
+}
+
+static void put_verdict(weft_team *team, int rank, const weft__verdict *verdict)
+{
+    if (verdict->result == WEFT_OK || (team->worst.result != WEFT_OK && team->worst_rank < rank))
+        return;
+    team->worst = *verdict;
+    team->worst_rank = rank;
+}
+
+static weft_result agree(weft__meeting *meeting, weft__verdict *verdict)
+{
+    weft_team *team = ((team_meeting *)meeting)->team;
+    pthread_mutex_lock(&team->lock);
+    weft_result result = join(team, meeting->rank, sizeof *verdict);
+    if (result == WEFT_OK) {
+        put_verdict(team, meeting->rank, verdict);
+        result = barrier(team, meeting->deadline_ns);
+    }
+    if (result == WEFT_OK) {
+        *verdict = team->worst;
+        result = leave(team, meeting->deadline_ns);
+    }
+    pthread_mutex_unlock(&team->lock);
+    return result == WEFT_OK ? weft__verdict_result(verdict) : result;
+}
+
+void weft__team_break(weft_team *team, int rank, weft_result result)
+{
+    weft__verdict verdict = {0};
+    weft__verdict_add(&verdict, result);
+    if (rank >= 0)
+        weft__verdict_sign(&verdict, rank);
+    pthread_mutex_lock(&team->lock);
+    (void)break_off(team, weft__verdict_result(&verdict));
+    pthread_mutex_unlock(&team->lock);
 }
 
 static weft_result share(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
@@ -178,27 +233,23 @@ static weft_result share(weft__meeting *meeting, weft__segment *mine, const size
 {
     (void)mine, (void)reserves;
     weft_team *team = ((team_meeting *)meeting)->team;
-    weft_result result = weft__meeting_agree(meeting, WEFT_OK); /* all segments are made */
     for (int r = 0; r < team->ranks; r++)
         segments[r] = &team->segments[r];
     *owned_out = NULL;
-    return result;
+    return WEFT_OK; /* all segments were made before the ranks agreed to share them */
 }
 
 static void end(weft__meeting *meeting)
 {
-    free(meeting);
+    (void)meeting;
 }
 
-static const weft__meeting_table calls = {exchange, share, end};
+static const weft__meeting_table calls = {exchange, agree, share, end};
 
-weft_result weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms, weft__meeting **meeting_out)
+weft__meeting *weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms)
 {
-    team_meeting *m = weft__alloc(sizeof *m);
-    if (!m)
-        return WEFT_E_NO_MEMORY;
+    team_meeting *m = &team->meetings[rank];
     m->meeting = (weft__meeting){&calls, rank, team->ranks, weft__now_ns() + (uint64_t)timeout_ms * 1000000u};
     m->team = team;
-    *meeting_out = &m->meeting;
-    return WEFT_OK;
+    return &m->meeting;
 }

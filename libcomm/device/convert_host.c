@@ -102,8 +102,13 @@ void weft__widen(float *dst, const void *src, weft_dtype from, size_t count)
     case WEFT_FP64:
         narrow_double(dst, src, count);
         break;
-    default:
+    case WEFT_FP32:
         memmove(dst, src, count * sizeof *dst);
+        break;
+    case WEFT_INT32:
+    case WEFT_INT64:
+    case WEFT_UINT8:
+        break; /* refused before */
     }
 }
 
@@ -119,8 +124,13 @@ void weft__narrow(void *dst, weft_dtype to, const float *src, size_t count)
     case WEFT_FP64:
         widen_to_double(dst, src, count);
         break;
-    default:
+    case WEFT_FP32:
         memmove(dst, src, count * sizeof *src);
+        break;
+    case WEFT_INT32:
+    case WEFT_INT64:
+    case WEFT_UINT8:
+        break; /* refused before */
     }
 }
 
@@ -134,16 +144,16 @@ static void cast_by_blocks(void *dst, weft_dtype to, const void *src, weft_dtype
             narrow_double_to_odd(stage, (const double *)src + begin, n);
         else
             weft__widen(stage, weft__at(src, begin, from), from, n);
-        weft__narrow((char *)dst + begin * weft_dtype_bytes(to), to, stage, n);
+        weft__narrow((char *)dst + begin * weft__dtype_bytes(to), to, stage, n);
     }
 }
 
 void weft__cast(void *dst, weft_dtype to, const void *src, weft_dtype from, size_t count)
 {
-    if (count == 0)
+    if (count == 0 || !weft__vector_takes("cast", to) || !weft__vector_takes("cast", from))
         return;
     if (to == from)
-        memmove(dst, src, count * weft_dtype_bytes(to));
+        memmove(dst, src, count * weft__dtype_bytes(to));
     else if (to == WEFT_FP32)
         weft__widen(dst, src, from, count);
     else if (from == WEFT_FP32)

@@ -34,8 +34,9 @@ static void WEFT__JOIN(pair, TYPE)(ELEMENT *dst, const ELEMENT *a, const ELEMENT
     case WEFT_PRODUCT:
         WEFT__JOIN(pair_loop, TYPE)(dst, a, b, count, WEFT_PRODUCT, 1);
         break;
-    default:
+    case WEFT_SUM:
         WEFT__JOIN(pair_loop, TYPE)(dst, a, b, count, WEFT_SUM, 1);
+        break;
     }
 }
 
@@ -66,8 +67,10 @@ static void WEFT__JOIN(add, TYPE)(ACCUMULATOR *sum, const ELEMENT *source, size_
     case WEFT_PRODUCT:
         WEFT__JOIN(add_loop, TYPE)(sum, source, count, WEFT_PRODUCT);
         break;
-    default:
+    case WEFT_SUM:
+    case WEFT_AVERAGE: /* divided at the end */
         WEFT__JOIN(add_loop, TYPE)(sum, source, count, WEFT_SUM);
+        break;
     }
 }
 

@@ -16,9 +16,11 @@ WEFT_MATH float weft__combine_float(float a, float b, weft_reduction reduction)
         return ((a > b) | (a != a)) ? a : b;
     case WEFT_PRODUCT:
         return a * b;
-    default:
-        return a + b;
+    case WEFT_SUM:
+    case WEFT_AVERAGE:
+        break;
     }
+    return a + b;
 }
 
 WEFT_MATH double weft__combine_double(double a, double b, weft_reduction reduction)
@@ -30,9 +32,11 @@ WEFT_MATH double weft__combine_double(double a, double b, weft_reduction reducti
         return ((a > b) | (a != a)) ? a : b;
     case WEFT_PRODUCT:
         return a * b;
-    default:
-        return a + b;
+    case WEFT_SUM:
+    case WEFT_AVERAGE:
+        break;
     }
+    return a + b;
 }
 
 WEFT_MATH int32_t weft__combine_int32(int32_t a, int32_t b, weft_reduction reduction)
@@ -44,9 +48,11 @@ WEFT_MATH int32_t weft__combine_int32(int32_t a, int32_t b, weft_reduction reduc
         return a > b ? a : b;
     case WEFT_PRODUCT:
         return (int32_t)((uint32_t)a * (uint32_t)b);
-    default:
-        return (int32_t)((uint32_t)a + (uint32_t)b);
+    case WEFT_SUM:
+    case WEFT_AVERAGE:
+        break;
     }
+    return (int32_t)((uint32_t)a + (uint32_t)b);
 }
 
 WEFT_MATH int64_t weft__combine_int64(int64_t a, int64_t b, weft_reduction reduction)
@@ -58,9 +64,11 @@ WEFT_MATH int64_t weft__combine_int64(int64_t a, int64_t b, weft_reduction reduc
         return a > b ? a : b;
     case WEFT_PRODUCT:
         return (int64_t)((uint64_t)a * (uint64_t)b);
-    default:
-        return (int64_t)((uint64_t)a + (uint64_t)b);
+    case WEFT_SUM:
+    case WEFT_AVERAGE:
+        break;
     }
+    return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
 WEFT_MATH uint8_t weft__combine_uint8(uint8_t a, uint8_t b, weft_reduction reduction)
@@ -72,9 +80,11 @@ WEFT_MATH uint8_t weft__combine_uint8(uint8_t a, uint8_t b, weft_reduction reduc
         return a > b ? a : b;
     case WEFT_PRODUCT:
         return (uint8_t)(a * b);
-    default:
-        return (uint8_t)(a + b);
+    case WEFT_SUM:
+    case WEFT_AVERAGE:
+        break;
     }
+    return (uint8_t)(a + b);
 }
 
 #endif

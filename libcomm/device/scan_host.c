@@ -56,12 +56,12 @@ WEFT__INLINE void add_squares(sums *sum, const void *src, size_t count, weft_dty
     settle(sum);
 }
 
-static void add_squares_16(sums *sum, const uint16_t *src, size_t count, weft_dtype dtype)
+static void add_squares_by_blocks(sums *sum, const void *src, size_t count, weft_dtype dtype)
 {
     float stage[WEFT__BLOCK];
     for (size_t begin = 0; begin < count; begin += WEFT__BLOCK) {
         size_t n = weft__block(count, begin);
-        weft__widen(stage, src + begin, dtype, n);
+        weft__widen(stage, weft__at(src, begin, dtype), dtype, n);
         add_squares(sum, stage, n, WEFT_FP32);
     }
 }
@@ -81,13 +81,15 @@ static __attribute__((cold)) double plain_sum_of_squares(const void *src, size_t
 
 weft__double2 weft__sum_of_squares(const void *src, size_t count, weft_dtype dtype)
 {
+    if (!weft__vector_takes("sum of squares", dtype))
+        return weft__double2_of(NAN, 0);
     sums sum = {{0}, {0}};
     if (dtype == WEFT_FP64)
         add_squares(&sum, src, count, WEFT_FP64);
     else if (dtype == WEFT_FP32)
         add_squares(&sum, src, count, WEFT_FP32);
     else
-        add_squares_16(&sum, src, count, dtype);
+        add_squares_by_blocks(&sum, src, count, dtype);
     weft__double2 total = {0, 0};
     for (int lane = 0; lane < LANES; lane++)
         total = weft__double2_add(total, weft__double2_of(sum.high[lane], sum.low[lane]));
@@ -103,9 +105,14 @@ WEFT__INLINE uint32_t nonfinite_at(const void *src, size_t i, weft_dtype dtype)
         return weft__nonfinite_fp16(((const uint16_t *)src)[i]);
     case WEFT_FP64:
         return weft__nonfinite_double(((const double *)src)[i]);
-    default:
+    case WEFT_FP32:
         return weft__nonfinite_float(((const float *)src)[i]);
+    case WEFT_INT32:
+    case WEFT_INT64:
+    case WEFT_UINT8:
+        break; /* all are finite */
     }
+    return 0;
 }
 
 WEFT__INLINE size_t first_nonfinite_loop(const void *src, size_t count, weft_dtype dtype)
@@ -133,7 +140,12 @@ size_t weft__first_nonfinite(const void *src, size_t count, weft_dtype dtype)
         return first_nonfinite_loop(src, count, WEFT_FP16);
     case WEFT_FP64:
         return first_nonfinite_loop(src, count, WEFT_FP64);
-    default:
+    case WEFT_FP32:
         return first_nonfinite_loop(src, count, WEFT_FP32);
+    case WEFT_INT32:
+    case WEFT_INT64:
+    case WEFT_UINT8:
+        break; /* all are finite */
     }
+    return count;
 }

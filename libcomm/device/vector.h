@@ -4,7 +4,8 @@
  * Every element-wise function gives one result per element whatever its position, the length, the alignment and the
  * instruction set: no contraction, no reassociation. (Of a NaN only that it is one.) Formulas stand in the *_math.h
  * files, once for all devices. Arrays of one call are the same or apart; they may be misaligned to anything but their
- * element; counts are elements; a count of 0 is fine. Rounding is to nearest even. */
+ * element; counts are elements; a count of 0 is fine. Rounding is to nearest even. What is for floating types only does
+ * nothing with others but tell of E_BUG: whoever takes dtypes from users checks them. */
 #ifndef WEFT_DEVICE_VECTOR_H
 #define WEFT_DEVICE_VECTOR_H
 #include <stddef.h>
@@ -45,9 +46,9 @@ typedef struct weft__vector {
                    weft_reduction reduction, int divisor);
     /* The sum of squares of a floating array, the same bits from every table. No square is rounded (of fp64: unless its
      * low half underflows). The error is below (count + 1000) * 2^-104 of the sum, also if an array is split and the
-     * parts are added with weft__double2_add(). What is infinite or NaN in double arithmetic is so here. */
+     * parts are added with weft__double2_add(). What is infinite or NaN in double arithmetic is so here; NaN for other types. */
     weft__double2 (*sum_of_squares)(const void *src, size_t count, weft_dtype dtype);
-    /* Index of the first NaN or infinity of a floating array; count if there is none. */
+    /* Index of the first NaN or infinity; count if there is none (in arrays of integers there never is). */
     size_t (*first_nonfinite)(const void *src, size_t count, weft_dtype dtype);
     /* One AdamW step: updates master, m, v and writes the rounded master to @p param_out (may be NULL, or master). */
     void (*adamw)(const weft__adamw *step, size_t count, float *master, float *m, float *v, const float *grad,

@@ -83,25 +83,28 @@ static void scale_double(double *dst, size_t count, double factor)
         dst[i] *= factor;
 }
 
-static void scale_16(uint16_t *dst, size_t count, weft_dtype dtype, float factor)
+static void scale_by_blocks(void *dst, size_t count, weft_dtype dtype, float factor)
 {
     float stage[WEFT__BLOCK];
     for (size_t begin = 0; begin < count; begin += WEFT__BLOCK) {
         size_t n = weft__block(count, begin);
-        weft__widen(stage, dst + begin, dtype, n);
+        char *at = (char *)dst + begin * weft__dtype_bytes(dtype);
+        weft__widen(stage, at, dtype, n);
         scale_float(stage, n, factor);
-        weft__narrow(dst + begin, dtype, stage, n);
+        weft__narrow(at, dtype, stage, n);
     }
 }
 
 static void scale(void *dst, size_t count, weft_dtype dtype, double factor)
 {
+    if (!weft__vector_takes("scale", dtype))
+        return;
     if (dtype == WEFT_FP64)
         scale_double(dst, count, factor);
     else if (dtype == WEFT_FP32)
         scale_float(dst, count, (float)factor);
     else
-        scale_16(dst, count, dtype, (float)factor);
+        scale_by_blocks(dst, count, dtype, (float)factor);
 }
 
 static void accumulate_float(float *dst, const float *src, size_t count)
@@ -113,6 +116,8 @@ static void accumulate_float(float *dst, const float *src, size_t count)
 
 static void accumulate(float *dst, const void *src, weft_dtype from, size_t count)
 {
+    if (!weft__vector_takes("accumulate", from))
+        return;
     if (from == WEFT_FP32) {
         accumulate_float(dst, src, count);
         return;
@@ -140,12 +145,14 @@ static void adamw_float(weft__adamw_rates rates, size_t count, float *master, fl
 static void adamw(const weft__adamw *step, size_t count, float *master, float *m, float *v, const float *grad,
                   void *param_out, weft_dtype param_dtype)
 {
+    if (param_out && !weft__vector_takes("adamw", param_dtype))
+        return;
     weft__adamw_rates rates = weft__adamw_rates_of(step);
     for (size_t begin = 0; begin < count; begin += WEFT__BLOCK) {
         size_t n = weft__block(count, begin);
         adamw_float(rates, n, master + begin, m + begin, v + begin, grad + begin);
         if (param_out)
-            weft__narrow((char *)param_out + begin * weft_dtype_bytes(param_dtype), param_dtype, master + begin, n);
+            weft__narrow((char *)param_out + begin * weft__dtype_bytes(param_dtype), param_dtype, master + begin, n);
     }
 }
 

@@ -3,6 +3,7 @@
  * plain loops which the compiler turns into vectors. */
 #ifndef WEFT_DEVICE_VECTOR_HOST_H
 #define WEFT_DEVICE_VECTOR_HOST_H
+#include "base/dtype.h"
 #include "device/vector.h"
 
 #define WEFT__JOIN_WORDS(a, b) a##_##b
@@ -28,8 +29,11 @@ WEFT__INLINE size_t weft__block(size_t count, size_t begin)
 
 WEFT__INLINE const void *weft__at(const void *array, size_t index, weft_dtype dtype)
 {
-    return (const char *)array + index * weft_dtype_bytes(dtype);
+    return (const char *)array + index * weft__dtype_bytes(dtype);
 }
+
+/* For functions of floating types only: false, after a message, for any other. */
+bool weft__vector_takes(const char *what, weft_dtype dtype);
 
 extern const weft__vector weft__vector_baseline, weft__vector_avx2, weft__vector_avx512;
 

@@ -21,7 +21,7 @@ typedef struct weft__card_key {
 typedef struct weft__card_terms {
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
     uint8_t members[WEFT__CARD_MEMBERS / 8];
-    char backend[16];
+    char backend[WEFT_BACKEND_NAME_MAX + 1];
     uint32_t weft_version, works, p2p_channels, timeout_ms, flags;
     unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
     uint64_t given_up_ns; /* when the owner gave up making the comm, as of CLOCK_MONOTONIC, and with what */

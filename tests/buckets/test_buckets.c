@@ -161,9 +161,6 @@ static void senseless(rank_state *r)
     config.flags = 0, config.reduction = WEFT_MAX;
     CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "set 'model'", "max");
     config.reduction = WEFT_SUM;
-    config.name = "a-name-that-is-far-too-long-to-become-a-part-of-the-names-of-comms";
-    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, config.name, "most are 63");
-    config.name = "model";
     weft_buckets *set;
     weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
     CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &set), WEFT_E_INVALID, "no comm of shard ranks");
@@ -247,10 +244,9 @@ static void other_part(rank_state *r)
     weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
     comms.shard = dp, comms.sums = &sum, comms.sum_count = 1;
     weft_buckets_config config = packed(0);
-    char mine[64];
-    snprintf(mine, sizeof mine, "comm 'pair%d'", r->rank % 2);
-    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &r->set), WEFT_E_MISMATCH, mine, "'embedding'",
-                  "'output'");
+    comms.norm = r->all;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &r->set), WEFT_E_MISMATCH,
+                  "rank 0, set 'buckets': ranks of comm 'pair0' differ", "'embedding'", "'output'");
     weft_comm_destroy(pair);
     weft_comm_destroy(dp);
 }
@@ -264,6 +260,132 @@ TEST(ranks_that_hold_different_params_are_told_which)
     on_ranks(4, NULL, other_part);
 }
 
+/* Of two data parallel groups one differs: all ranks of both hear of it, and the comms live. */
+static void one_group_differs(rank_state *r)
+{
+    int group = r->rank / 2;
+    add_param(r->params, "first", 4, 0);
+    add_param(r->params, r->rank == 3 ? "other" : "second", 4, 0);
+    weft_comm *dp = comm_every(r->world, "dp", 2 * group, 1, 2);
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.norm = r->all;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, NULL, &r->set), WEFT_E_MISMATCH,
+                  "rank 2, set 'buckets': ranks of comm 'dp2' differ", "rank 2 has 'second' fp32 [4]",
+                  "rank 3 has 'other' fp32 [4]");
+    CHECK(r->set == NULL);
+    CHECK_OK(weft_barrier_run(dp, WEFT_STREAM_HOST));
+    CHECK_OK(weft_barrier_run(r->all, WEFT_STREAM_HOST));
+    weft_comm_destroy(dp);
+}
+
+/* Each group differs, in a way of its own: all hear of the first. */
+static void both_groups_differ(rank_state *r)
+{
+    int group = r->rank / 2;
+    add_param(r->params, r->rank == 3 ? "other" : "first", r->rank == 1 ? 5 : 4, 0);
+    weft_comm *dp = comm_every(r->world, "dp", 2 * group, 1, 2);
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.norm = r->all;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, NULL, &r->set), WEFT_E_MISMATCH,
+                  "rank 0, set 'buckets': ranks of comm 'dp0' differ", "rank 1 has 'first' fp32 [5]");
+    CHECK_OK(weft_barrier_run(r->all, WEFT_STREAM_HOST));
+    weft_comm_destroy(dp);
+}
+
+/* Replicas whose norms are their own: what one cannot make, and where one differs, all are told. */
+static void replica_differs(rank_state *r)
+{
+    add_param(r->params, "first", r->rank == 3 ? 5 : 4, 0);
+    weft_comm *shard = comm_every(r->world, "shard", r->rank & ~1, 1, 2),
+              *replica = comm_every(r->world, "replica", r->rank & 1, 2, 2);
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = shard, comms.replica = replica;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, NULL, &r->set), WEFT_E_MISMATCH, "'first' fp32 [5]");
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.flags = r->rank == 2 ? 1 << 20 : 0;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &r->set), WEFT_E_INVALID,
+                  "rank 2: set 'buckets': unknown flags 0x100000");
+    weft_comm_destroy(replica);
+    weft_comm_destroy(shard);
+}
+
+TEST_LIMIT(a_difference_in_one_group_is_told_to_all, 20)
+{
+    on_ranks(4, NULL, one_group_differs);
+    on_ranks(4, NULL, both_groups_differ);
+    on_ranks(4, NULL, replica_differs);
+}
+
+/* What rank 1 asks for wrongly ends the creation on all ranks, with its words. */
+static void one_asks_wrongly(rank_state *r)
+{
+    static const struct {
+        weft_buckets_config config;
+        weft_result result;
+        const char *says;
+    } wrong[] = {
+        {{.flags = 1 << 20}, WEFT_E_INVALID, "rank 1: set 'model': unknown flags 0x100000"},
+        {{.reserved = 1}, WEFT_E_INVALID, "rank 1: set 'model': unknown flags"},
+        {{.reduction = WEFT_MAX}, WEFT_E_INVALID, "rank 1: set 'model': gradients are summed or averaged"},
+        {{.size = 1}, WEFT_E_INVALID, "rank 1: weft_buckets_config"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+        if (r->rank == 1)
+            config = wrong[i].config;
+        config.size = r->rank == 1 && config.size ? config.size : sizeof config;
+        config.name = "model";
+        CHECK_REFUSED(try_set(r, &config), wrong[i].result, wrong[i].says);
+    }
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = r->all;
+    CHECK_REFUSED(weft_buckets_create(r->rank == 1 ? NULL : r->params, &comms, NULL, &r->set), WEFT_E_INVALID,
+                  "rank 1: buckets: no params");
+    comms.expert_replica = r->rank == 1 ? r->all : NULL;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, NULL, &r->set), WEFT_E_INVALID,
+                  "rank 1: set 'buckets': expert_replica without expert_shard");
+    comms.expert_replica = NULL;
+    comms.sum_count = r->rank == 1;
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, NULL, &r->set), WEFT_E_INVALID, "rank 1: set 'buckets'",
+                  "1 sums, but no list");
+    comms.sum_count = 0;
+    CHECK_OK(weft_buckets_create(r->params, &comms, NULL, &r->set));
+}
+
+TEST_LIMIT(what_one_rank_asks_wrongly_all_are_told_at_once, 20)
+{
+    on_ranks(3, SIZES(4, 4), one_asks_wrongly);
+}
+
+/* The longest names that comms and groups can have. */
+static void long_names(rank_state *r)
+{
+    char name[2][WEFT_COMM_NAME_MAX + 1];
+    weft_comm *comm[2];
+    weft_buckets *set[2];
+    for (int i = 0; i < 2; i++) {
+        memset(name[i], 'n', WEFT_COMM_NAME_MAX);
+        name[i][WEFT_COMM_NAME_MAX - 1] = i ? 'a' : 'b'; /* they differ behind what is cut off */
+        name[i][WEFT_COMM_NAME_MAX] = 0;
+        comm[i] = all_ranks(r->world, name[i], NULL);
+        weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+        comms.shard = comms.expert_shard = comms.expert_replica = comm[i];
+        comms.replica = NULL;
+        weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+        config.name = "a-name-that-is-far-too-long-to-become-a-part-of-the-names-of-comms";
+        CHECK_OK(weft_buckets_create(r->params, &comms, &config, &set[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        weft_buckets_destroy(set[i]);
+        weft_comm_destroy(comm[i]);
+    }
+}
+
+TEST(names_of_any_length_take_sets)
+{
+    on_ranks(2, SIZES(3), long_names);
+}
+
 /* One rank brings too little memory: all are told, nobody waits. */
 static void small_arena(rank_state *r)
 {
@@ -271,11 +393,7 @@ static void small_arena(rank_state *r)
     weft_buckets_arena arena = {.grads = memory, .grad_bytes = r->rank == 1 ? 8 : sizeof memory};
     weft_buckets_config config = packed(0);
     config.arenas = &arena, config.arena_count = 1;
-    weft_result result = try_set(r, &config);
-    if (r->rank == 1)
-        CHECK_REFUSED(result, WEFT_E_INVALID, "gradients of buffer 0 has 8 bytes");
-    else
-        CHECK_REFUSED(result, WEFT_E_INVALID, "set 'buckets'", "rank 1 could not make its part");
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "rank 1: set 'buckets'", "gradients of buffer 0 has 8 bytes");
 }
 
 TEST(a_rank_that_cannot_make_its_part_ends_the_creation_on_all)
@@ -328,4 +446,42 @@ static void starved(rank_state *r)
 TEST(a_set_survives_every_want_of_memory)
 {
     on_ranks(1, SIZES(3, 4), starved);
+}
+
+/* Rank 1 has no memory for its first allocation, then for its second, ...; every rank is told. Two groups, a sum over
+ * both. */
+static void starved_alone(rank_state *r)
+{
+    int group = r->rank / 2;
+    add_param(r->params, "shared", 4, WEFT_PARAM_TIED | (group ? WEFT_PARAM_COPY : 0));
+    add_param(r->params, group ? "second" : "first", 4, 0);
+    weft_comm *dp = comm_every(r->world, "dp", 2 * group, 1, 2),
+              *pair = comm_every(r->world, "pair", r->rank % 2, 2, 2);
+    weft_buckets_sum sum = {.param = 0, .comm = pair};
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.norm = r->all, comms.sums = &sum, comms.sum_count = 1;
+    long n = 0;
+    weft_result result = WEFT_E_NO_MEMORY;
+    while (result == WEFT_E_NO_MEMORY) {
+        weft__alloc_fail_at(r->rank == 1 ? ++n : 0);
+        result = weft_buckets_create(r->params, &comms, NULL, &r->set);
+        weft__alloc_fail_at(0);
+        CHECK((result == WEFT_OK) == (r->set != NULL));
+        if (result == WEFT_E_NO_MEMORY)
+            CHECK_HAS(weft_last_error(), "rank 1: no memory for");
+    }
+    CHECK_OK(result);
+    CHECK_MSG(r->rank != 1 || n > 30, "only %ld allocations", n);
+    weft_buckets_destroy(r->set);
+    r->set = NULL;
+    weft_comm_destroy(pair);
+    weft_comm_destroy(dp);
+}
+
+TEST_LIMIT(the_want_of_memory_of_one_rank_is_told_to_all, 20)
+{
+    rank_job job = {starved_alone, NULL};
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rendezvous_timeout_ms = config.timeout_ms = 60000;
+    ranks_as_processes(4, &config, run_rank_job, &job);
 }

@@ -7,10 +7,13 @@
 #include <weft/version.h>
 
 #include "base/clock.h"
+#include "base/collectives.h"
+#include "base/dtype.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sized.h"
 #include "harness/test.h"
 
 static char logged[600];
@@ -93,7 +96,125 @@ TEST(dtypes_have_names_and_sizes)
     CHECK_STR(weft_dtype_string(WEFT_UINT8), "uint8");
     CHECK_STR(weft_reduction_string(WEFT_AVERAGE), "average");
     CHECK_STR(weft_collective_string(WEFT_ALL_TO_ALL), "all_to_all");
-    CHECK_STR(weft_collective_string((weft_collective_kind)7), "?");
+    CHECK_STR(weft_collective_string((weft_collective_kind)WEFT_COLLECTIVE_KINDS), "?");
+    CHECK_STR(weft_collective_string((weft_collective_kind)-1), "?");
+    CHECK_STR(weft_dtype_string((weft_dtype)WEFT_DTYPES), "?");
+    CHECK_STR(weft_reduction_string((weft_reduction)WEFT_REDUCTIONS), "?");
     CHECK_STR(weft_version_string(), "0.1.0");
     CHECK_INT(weft_version(), WEFT_VERSION_NUMBER);
+}
+
+TEST(only_floating_types_have_averages)
+{
+    static const weft_dtype floating[] = {WEFT_FP32, WEFT_BF16, WEFT_FP16, WEFT_FP64};
+    int found = 0;
+    for (int t = 0; t < WEFT_DTYPES; t++) {
+        bool is = false;
+        for (size_t i = 0; i < sizeof floating / sizeof *floating; i++)
+            is = is || floating[i] == (weft_dtype)t;
+        found += is;
+        CHECK_MSG(weft__dtypes[t].name && weft__dtypes[t].bytes, "dtype %d has no row", t);
+        CHECK_INT(weft__is_floating((weft_dtype)t), is);
+        CHECK_INT(weft__is_within_fp32((weft_dtype)t), is && t != WEFT_FP64);
+        for (int r = 0; r < WEFT_REDUCTIONS; r++)
+            CHECK_INT(weft__can_reduce((weft_dtype)t, (weft_reduction)r), is || r != WEFT_AVERAGE);
+    }
+    CHECK_INT(found, sizeof floating / sizeof *floating);
+    CHECK(!weft__is_floating((weft_dtype)WEFT_DTYPES) && !weft__is_floating((weft_dtype)-1));
+}
+
+TEST(every_collective_has_a_row_that_makes_sense)
+{
+    for (int k = 0; k < WEFT_COLLECTIVE_KINDS; k++) {
+        const weft__collective_row *row = &weft__collectives[k];
+        CHECK_MSG(row->name, "collective %d has no row", k);
+        CHECK_MSG((row->send == WEFT__NO_PART) == (row->senders == WEFT__NOBODY), "%s: who sends what?", row->name);
+        CHECK_MSG((row->recv == WEFT__NO_PART) == (row->receivers == WEFT__NOBODY), "%s: who gets what?", row->name);
+        CHECK_MSG(!row->reduces || row->senders == WEFT__EVERYBODY, "%s: of what is it a sum?", row->name);
+        for (int other = 0; other < k; other++)
+            CHECK(strcmp(row->name, weft__collectives[other].name) != 0);
+    }
+    CHECK_INT(weft__most_parts(&weft__collectives[WEFT_ALL_GATHER], 5), 5);
+    CHECK_INT(weft__most_parts(&weft__collectives[WEFT_BROADCAST], 5), 1);
+    CHECK_INT(weft__most_parts(&weft__collectives[WEFT_BARRIER], 5), 0);
+}
+
+/* ------------------------------------------------------------------------------------------- sized structs */
+
+typedef struct old_config {
+    size_t size;
+    int a;
+    int b;
+} old_config;
+
+typedef struct new_config {
+    size_t size;
+    int a;
+    int b;
+    uint64_t c;
+} new_config;
+
+TEST(a_struct_of_an_older_caller_leaves_defaults_behind_its_end)
+{
+    new_config own = {.b = 7, .c = 9};
+    const new_config given = {.size = offsetof(new_config, b), .a = 1, .b = 2, .c = 3};
+    CHECK_OK(weft__take_sized(&own, sizeof own, &given, "weft_thing"));
+    CHECK(own.size == sizeof own && own.a == 1 && own.b == 7 && own.c == 9);
+    own = (new_config){.a = 5};
+    CHECK_OK(weft__take_sized(&own, sizeof own, NULL, "weft_thing"));
+    CHECK(own.size == sizeof own && own.a == 5);
+}
+
+TEST(a_struct_of_a_newer_caller_may_use_no_field_that_is_not_known)
+{
+    weft_log_set(WEFT_LOG_ERROR, keep, NULL);
+    old_config own = {0};
+    new_config given = {.size = sizeof given, .a = 1, .b = 2};
+    CHECK_OK(weft__take_sized(&own, sizeof own, &given, "weft_thing"));
+    CHECK(own.size == sizeof own && own.a == 1 && own.b == 2);
+    given.a = 8;
+    given.c = (uint64_t)1 << 63;
+    CHECK_RESULT(weft__take_sized(&own, sizeof own, &given, "weft_thing"), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "weft_thing.size is 24, here 16: a field that is not known here is set");
+    CHECK_INT(own.a, 1);
+}
+
+TEST(a_size_that_was_never_set_is_refused)
+{
+    weft_log_set(WEFT_LOG_ERROR, keep, NULL);
+    old_config own = {0};
+    static const size_t sizes[] = {0, 7, 4097, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        old_config given = {.size = sizes[i]};
+        CHECK_RESULT(weft__take_sized(&own, sizeof own, &given, "weft_thing"), WEFT_E_INVALID);
+        CHECK_HAS(weft_last_error(), "weft_thing.size is");
+        CHECK_RESULT(weft__give_sized(&given, &own, sizeof own, "weft_thing"), WEFT_E_INVALID);
+    }
+}
+
+TEST(an_answer_fills_what_the_caller_has)
+{
+    const old_config own = {sizeof own, 3, 4};
+    old_config old = {.size = offsetof(old_config, b), .a = 1, .b = 2};
+    CHECK_OK(weft__give_sized(&old, &own, sizeof own, "weft_thing"));
+    CHECK(old.size == offsetof(old_config, b) && old.a == 3 && old.b == 2);
+    new_config new = {.size = sizeof new, .c = 5};
+    CHECK_OK(weft__give_sized(&new, &own, sizeof own, "weft_thing"));
+    CHECK(new.size == sizeof new &&new.a == 3 && new.b == 4 && new.c == 0);
+}
+
+/* ------------------------------------------------------------------------------------------- what is written */
+
+TEST(the_readme_tells_of_every_variable)
+{
+    char path[1024], text[1 << 16], name[64];
+    snprintf(path, sizeof path, "%s/../../README.md", getenv("WEFT_TEST_DATA"));
+    FILE *file = fopen(path, "r");
+    CHECK_MSG(file, "cannot open %s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    for (size_t i = 0; weft__env_table(i); i++) {
+        snprintf(name, sizeof name, "`%s`", weft__env_table(i)->name);
+        CHECK_MSG(strstr(text, name), "README.md does not tell of %s", name);
+    }
 }

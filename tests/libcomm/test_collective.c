@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/collectives.h"
+#include "base/dtype.h"
 #include "device/vector.h"
 #include "harness/ranks.h"
 
@@ -96,19 +98,19 @@ typedef struct trial {
     int salt;
 } trial;
 
-static bool spreads(weft_collective_kind kind)
+static const weft__collective_row *row_of(const trial *t)
 {
-    return kind == WEFT_REDUCE_SCATTER || kind == WEFT_ALL_TO_ALL;
+    return &weft__collectives[t->kind];
 }
 
 static size_t send_count(const trial *t, int ranks)
 {
-    return t->count * (spreads(t->kind) ? (size_t)ranks : 1);
+    return t->count * weft__parts(row_of(t)->send, ranks);
 }
 
 static size_t recv_count(const trial *t, int ranks)
 {
-    return t->count * (t->kind == WEFT_ALL_GATHER || t->kind == WEFT_ALL_TO_ALL ? (size_t)ranks : 1);
+    return t->count * weft__parts(row_of(t)->recv, ranks);
 }
 
 /* Where the buffers of a trial are in a piece of memory that is large enough for all. */
@@ -120,9 +122,9 @@ static weft_collective place(const trial *t, int rank, int ranks, char *memory)
     char *send = memory;
     if (t->in_place) {
         send = recv = memory;
-        if (t->kind == WEFT_REDUCE_SCATTER)
+        if (send_count(t, ranks) > recv_count(t, ranks))
             recv = send + (size_t)rank * one;
-        if (t->kind == WEFT_ALL_GATHER)
+        if (send_count(t, ranks) < recv_count(t, ranks))
             send = recv + (size_t)rank * one;
     }
     weft_collective c = WEFT_COLLECTIVE_INIT;
@@ -169,7 +171,7 @@ static double wanted(const trial *t, int rank, int ranks, size_t i)
 
 static void check(const trial *t, int rank, int ranks, const weft_collective *c)
 {
-    if (t->kind == WEFT_BARRIER || (t->kind == WEFT_REDUCE && rank != t->root))
+    if (!weft__concerns(row_of(t)->receivers, rank, t->root))
         return;
     for (size_t i = 0; i < recv_count(t, ranks); i++) {
         double got = load(c->recv, i, t->dtype), want = wanted(t, rank, ranks, i);
@@ -184,10 +186,7 @@ static void check(const trial *t, int rank, int ranks, const weft_collective *c)
 
 static bool makes_sense(const trial *t)
 {
-    bool reduces = t->kind == WEFT_ALL_REDUCE || t->kind == WEFT_REDUCE_SCATTER || t->kind == WEFT_REDUCE;
-    if (!reduces)
-        return t->reduction == WEFT_SUM;
-    return !(t->reduction == WEFT_AVERAGE && t->dtype >= WEFT_INT32);
+    return row_of(t)->reduces ? weft__can_reduce(t->dtype, t->reduction) : t->reduction == WEFT_SUM;
 }
 
 enum memory_kind { HEAP, PRIVATE, MIXED };
@@ -287,7 +286,7 @@ static void reuse_at_once(weft_world *world, void *argument)
     void *heap, *plain = malloc(bytes);
     CHECK_OK(weft_memory_alloc(world, bytes, &heap));
     trial t = {.dtype = WEFT_FP32};
-    for (int k = 0; k < WEFT_BARRIER; k++)
+    for (int k = 0; k < WEFT_COLLECTIVE_KINDS; k++)
         for (size_t n = 0; n < 3; n++)
             for (int variant = 0; variant < 4; variant++)
                 for (int back_to_back = 0; back_to_back < 3; back_to_back++) {
@@ -453,11 +452,12 @@ static void refusals(weft_world *world, void *argument)
     CHECK_HAS(weft_last_error(), "overlap");
     CHECK_RESULT(weft_all_reduce_start(comm, a, b, 4, WEFT_INT32, WEFT_AVERAGE, WEFT_STREAM_HOST, &work),
                  WEFT_E_INVALID);
-    CHECK_HAS(weft_last_error(), "average of int32");
-    CHECK_RESULT(weft_all_reduce_start(comm, a, b, 4, (weft_dtype)9, WEFT_SUM, WEFT_STREAM_HOST, &work),
+    CHECK_HAS(weft_last_error(), "no average of int32");
+    CHECK_RESULT(weft_all_reduce_start(comm, a, b, 4, (weft_dtype)WEFT_DTYPES, WEFT_SUM, WEFT_STREAM_HOST, &work),
                  WEFT_E_INVALID);
-    CHECK_RESULT(weft_all_reduce_start(comm, a, b, 4, WEFT_FP32, (weft_reduction)7, WEFT_STREAM_HOST, &work),
-                 WEFT_E_INVALID);
+    CHECK_RESULT(
+        weft_all_reduce_start(comm, a, b, 4, WEFT_FP32, (weft_reduction)WEFT_REDUCTIONS, WEFT_STREAM_HOST, &work),
+        WEFT_E_INVALID);
     CHECK_RESULT(weft_broadcast_start(comm, a, b, 4, WEFT_FP32, 2, WEFT_STREAM_HOST, &work), WEFT_E_RANGE);
     CHECK_HAS(weft_last_error(), "root 2 of 2");
     CHECK_RESULT(weft_all_gather_start(comm, a, b, SIZE_MAX / 8, WEFT_FP32, WEFT_STREAM_HOST, &work), WEFT_E_RANGE);
@@ -475,4 +475,50 @@ TEST(wrong_arguments_are_named_and_harmless)
 {
     weft_log_set(WEFT_LOG_ERROR, NULL, NULL);
     ranks_as_threads(2, NULL, refusals, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- other versions */
+
+/* Callers that were compiled with fewer fields, or with more. */
+static void other_sizes(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "sizes", NULL);
+    float in = 1, out = 0;
+    struct {
+        weft_collective c;
+        uint64_t later;
+    } given = {.c = WEFT_COLLECTIVE_INIT};
+    weft_collective *c = &given.c;
+    c->send = &in;
+    c->recv = &out;
+    c->count = 1;
+    c->after.value = 12345; /* both are behind the end of the struct, for now */
+    c->flags = 0x80;
+    c->size = offsetof(weft_collective, after);
+    CHECK_OK(weft_collective_run(comm, c, WEFT_STREAM_HOST));
+    CHECK(out == (float)weft_comm_size(comm));
+    c->size = sizeof(size_t); /* nothing but the size: an all-reduce of no elements */
+    CHECK_OK(weft_collective_run(comm, c, WEFT_STREAM_HOST));
+    c->after = WEFT_WORK_NONE;
+    c->size = sizeof given;
+    CHECK_RESULT(weft_collective_run(comm, c, WEFT_STREAM_HOST), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "unknown flags 0x80");
+    c->flags = 0;
+    in = 2;
+    CHECK_OK(weft_collective_run(comm, c, WEFT_STREAM_HOST));
+    CHECK(out == (float)(2 * weft_comm_size(comm)));
+    given.later = 1;
+    CHECK_RESULT(weft_collective_run(comm, c, WEFT_STREAM_HOST), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "weft_collective.size is");
+    c->size = 0;
+    CHECK_RESULT(weft_collective_run(comm, c, WEFT_STREAM_HOST), WEFT_E_INVALID);
+    weft_comm_destroy(comm);
+}
+
+TEST(collectives_of_other_versions_are_read_as_far_as_both_know_them)
+{
+    weft_log_set(WEFT_LOG_ERROR, NULL, NULL);
+    ranks_as_threads(1, NULL, other_sizes, NULL);
+    ranks_as_threads(2, NULL, other_sizes, NULL);
 }

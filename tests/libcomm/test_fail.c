@@ -2,6 +2,7 @@
 /* What happens when ranks disagree, are late, are missing, stop or die. Every wait ends, and says who. */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -390,9 +391,16 @@ static void forks(weft_world *world, void *argument)
     if (weft_world_rank(world) == 0)
         pause_ms(50);
     CHECK_OK(weft_all_reduce_start(comm, &v, &w, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+    void *heap;
+    unsigned char present;
+    CHECK_OK(weft_memory_alloc(world, 10, &heap));
+    void *page = (void *)((uintptr_t)heap & ~(uintptr_t)4095);
+    CHECK(mincore(page, 1, &present) == 0);
     pid_t child = fork();
     if (child == 0) {
         void *memory;
+        CHECK(mincore(page, 1, &present) != 0); /* the heap is not inherited */
+        weft_memory_free(world, heap);
         CHECK_RESULT(weft_work_finish(work, WEFT_STREAM_HOST), WEFT_E_FORKED);
         CHECK_RESULT(weft_work_test(work), WEFT_E_FORKED);
         CHECK_RESULT(weft_barrier_run(comm, WEFT_STREAM_HOST), WEFT_E_FORKED);
@@ -409,6 +417,7 @@ static void forks(weft_world *world, void *argument)
     CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
     CHECK(w == 2.0f);
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_memory_free(world, heap);
     weft_comm_destroy(comm);
 }
 

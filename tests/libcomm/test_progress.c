@@ -130,6 +130,7 @@ TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
 static struct {
     weft_world *world; /* of the rank that is held up */
     pthread_t caller;
+    weft_backend table; /* what it has for its backend */
     unsigned (*progress)(void *state, uint64_t slice_ticks);
     _Atomic int wants, open; /* the round in which to be held up; and that it is */
 } trap;
@@ -156,11 +157,15 @@ static void publish_into_the_gap(weft_world *world, void *argument)
     if (weft_world_rank(world) == 0) {
         trap.world = world;
         trap.caller = pthread_self();
-        for (int i = 0; i < WEFT__BACKENDS; i++)
-            if (world->backends[i].open && strcmp(world->backends[i].table.name, "local") == 0) {
-                trap.progress = world->backends[i].table.progress;
-                world->backends[i].table.progress = held_up;
-            }
+        for (int i = 0; i < world->backend_count; i++) {
+            weft__backend_instance *b = &world->backends[i];
+            if (strcmp(b->table->name, "local") != 0)
+                continue;
+            trap.progress = b->table->progress;
+            trap.table = *b->table;
+            trap.table.progress = held_up;
+            b->table = &trap.table;
+        }
     }
     for (int round = 1; round <= ROUNDS; round++) {
         weft_work work;

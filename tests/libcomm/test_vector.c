@@ -2,6 +2,9 @@
 /* Element-wise functions of every instruction set against arithmetic on single elements, everywhere in an array. */
 #include <limits.h>
 
+#include <weft/log.h>
+#include <weft/result.h>
+
 #include "test_vector.h"
 
 enum { OFFSETS = 64, LENGTHS = 130, ELEMENTS = OFFSETS + LENGTHS, GUARD = 64, MOST_SOURCES = 9 };
@@ -150,7 +153,7 @@ static void check_reductions(weft_dtype dtype)
         c.sources[k] = random_source(k, dtype);
     static const int source_counts[] = {1, 2, 3, MOST_SOURCES};
     for (int r = 0; r < WEFT_REDUCTIONS; r++) {
-        if (r == WEFT_AVERAGE && !is_floating(dtype))
+        if (!weft__can_reduce(dtype, (weft_reduction)r))
             continue;
         c.reduction = (weft_reduction)r;
         c.what = weft_reduction_string(c.reduction);
@@ -158,7 +161,8 @@ static void check_reductions(weft_dtype dtype)
             c.source_count = source_counts[n];
             c.divisor = r == WEFT_AVERAGE ? c.source_count : 1;
             for (size_t i = 0; i < ELEMENTS; i++)
-                put_bits(expected, i, dtype, is_floating(dtype) ? reduced_floating(&c, i) : reduced_integer(&c, i));
+                put_bits(expected, i, dtype,
+                         weft__is_floating(dtype) ? reduced_floating(&c, i) : reduced_integer(&c, i));
             check_on_all_sets(&c);
         }
     }
@@ -203,7 +207,7 @@ TEST(fills_are_alike_everywhere)
     for (int t = 0; t < WEFT_DTYPES; t++) {
         call c = {.run = run_fill, .what = "fill", .dtype = (weft_dtype)t, .expected = expected, .number = 100.1};
         for (size_t i = 0; i < ELEMENTS; i++)
-            if (is_floating(c.dtype))
+            if (weft__is_floating(c.dtype))
                 put_value(expected, i, c.dtype, 100.1);
             else
                 put_bits(expected, i, c.dtype, 100);
@@ -449,4 +453,34 @@ TEST(the_host_uses_the_best_set_that_it_can_run)
     CHECK((weft__vector_host_at(1) != NULL) >= (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f")));
 #endif
     test_note("%s", weft__vector_host()->name);
+}
+
+/* Integers, where only floating types go: told, and nothing is touched. */
+TEST(what_is_for_floating_types_refuses_integers)
+{
+    weft_log_set(WEFT_LOG_ERROR, NULL, NULL);
+    const weft__vector *v;
+    const weft__adamw step = {.lr = 1, .correction1 = 1, .correction2 = 1};
+    for (int t = 0; t < WEFT_DTYPES; t++)
+        for (int s = 0; !weft__is_floating((weft_dtype)t) && (v = weft__vector_host_at(s)); s++) {
+            weft_dtype dtype = (weft_dtype)t;
+            int64_t integers[4] = {1, 2, 3, 4};
+            float floats[4] = {5, 6, 7, 8}, m[4] = {0}, u[4] = {0};
+            v->scale(integers, 4, dtype, 2);
+            CHECK_HAS(weft_last_error(), "scale of dtype");
+            v->cast(integers, dtype, floats, WEFT_FP32, 4);
+            v->cast(floats, WEFT_FP32, integers, dtype, 4);
+            CHECK_HAS(weft_last_error(), "cast of dtype");
+            v->accumulate(floats, integers, dtype, 4);
+            CHECK_HAS(weft_last_error(), "accumulate of dtype");
+            v->adamw(&step, 4, floats, m, u, floats, integers, dtype);
+            CHECK_HAS(weft_last_error(), "adamw of dtype");
+            CHECK(isnan(v->sum_of_squares(integers, 4, dtype).high));
+            CHECK_HAS(weft_last_error(), weft_dtype_string(dtype));
+            CHECK_INT(v->first_nonfinite(integers, 4, dtype), 4);
+            for (int i = 0; i < 4; i++) {
+                CHECK_INT(integers[i], i + 1);
+                CHECK(floats[i] == (float)(i + 5) && m[i] == 0);
+            }
+        }
 }

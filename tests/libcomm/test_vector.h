@@ -5,6 +5,7 @@
 #define WEFT_TESTS_LIBCOMM_TEST_VECTOR_H
 #include <weft/dtype.h>
 
+#include "base/dtype.h"
 #include "device/vector.h"
 #include "harness/test.h"
 
@@ -33,7 +34,9 @@ typedef struct format {
 
 static inline format format_of(weft_dtype dtype)
 {
-    static const format formats[] = {{8, 23}, {8, 7}, {5, 10}, {11, 52}};
+    static const format formats[WEFT_DTYPES] = {
+        [WEFT_FP32] = {8, 23}, [WEFT_BF16] = {8, 7}, [WEFT_FP16] = {5, 10}, [WEFT_FP64] = {11, 52}};
+    CHECK_MSG(formats[dtype].exponent_bits, "%s has no format here", weft_dtype_string(dtype));
     return formats[dtype];
 }
 
@@ -94,16 +97,11 @@ static inline void put_value(void *array, size_t i, weft_dtype dtype, double val
     put_bits(array, i, dtype, bits_of_value(value, format_of(dtype)));
 }
 
-static inline bool is_floating(weft_dtype dtype)
-{
-    return (int)dtype <= (int)WEFT_FP64;
-}
-
 /* The same bits, or both NaN. */
 static inline bool same_element(const void *a, size_t i, const void *b, size_t j, weft_dtype dtype)
 {
     uint64_t x = bits_at(a, i, dtype), y = bits_at(b, j, dtype);
-    return x == y || (is_floating(dtype) && isnan(value_of_bits(x, format_of(dtype))) &&
+    return x == y || (weft__is_floating(dtype) && isnan(value_of_bits(x, format_of(dtype))) &&
                       isnan(value_of_bits(y, format_of(dtype))));
 }
 
@@ -114,7 +112,7 @@ static inline void random_elements(void *array, size_t count, weft_dtype dtype, 
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = random_bits(&state), kind = random_bits(&state) >> 61;
         double sign = bits & 1 ? -1 : 1;
-        if (kind < 3 || !is_floating(dtype))
+        if (kind < 3 || !weft__is_floating(dtype))
             put_bits(array, i, dtype, bits);
         else if (kind < 6)
             put_value(array, i, dtype, sign * ldexp((double)(bits >> 11), -53) * ldexp(1, (int)(bits >> 1 & 7) - 4));

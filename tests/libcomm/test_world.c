@@ -2,6 +2,7 @@
 /* Opening and closing worlds: one rank, many, strangers at the door, and nothing left behind. */
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -191,6 +192,31 @@ TEST(strangers_at_the_door_disturb_nobody)
     close(talks);
 }
 
+/* More connections of another user than there is room for strangers; they say nothing, and stay. */
+TEST_LIMIT(other_users_take_up_no_room_at_the_door, 20)
+{
+    if (geteuid() != 0)
+        test_skip("only root can be another user");
+    pid_t first = start_rank(0, 2, "unix://@weft-test-users", 60000, WEFT_OK, NULL);
+    int connected[2];
+    CHECK(pipe(connected) == 0);
+    pid_t other = fork();
+    if (other == 0) {
+        CHECK(setuid(65534) == 0);
+        for (int i = 0; i < 100; i++)
+            connect_stranger("weft-test-users");
+        CHECK(write(connected[1], "x", 1) == 1);
+        pause();
+    }
+    char byte;
+    CHECK(read(connected[0], &byte, 1) == 1);
+    pid_t second = start_rank(1, 2, "unix://@weft-test-users", 60000, WEFT_OK, NULL);
+    expect_zero(first);
+    expect_zero(second);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+}
+
 TEST(two_processes_with_one_number_are_told_apart)
 {
     pid_t ranks[] = {
@@ -344,4 +370,36 @@ TEST(a_world_of_one_can_give_up)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_threads(1, NULL, alone_gives_up, NULL);
+}
+
+static weft_result no_body(weft_world *world, void *argument)
+{
+    (void)argument;
+    return weft_world_size(world) == 2 ? WEFT_OK : WEFT_E_RANGE;
+}
+
+TEST(a_config_is_read_no_further_than_its_size)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    weft_world *world;
+    struct {
+        weft_world_config config;
+        uint64_t later;
+    } given = {.config = WEFT_WORLD_CONFIG_INIT};
+    weft_world_config *config = &given.config;
+    config->ranks = 1;
+    config->rendezvous = config->backend = (const char *)1; /* nobody may look there */
+    config->flags = 0x10;
+    config->size = offsetof(weft_world_config, rendezvous);
+    CHECK_OK(weft_world_open(config, &world));
+    weft_world_close(world);
+    CHECK_OK(weft_team_run(2, config, no_body, NULL));
+    *config = (weft_world_config)WEFT_WORLD_CONFIG_INIT;
+    config->size = sizeof given;
+    CHECK_OK(weft_world_open(config, &world));
+    weft_world_close(world);
+    given.later = 1;
+    CHECK_RESULT(weft_world_open(config, &world), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "weft_world_config.size is");
+    CHECK_RESULT(weft_team_run(2, config, no_body, NULL), WEFT_E_INVALID);
 }

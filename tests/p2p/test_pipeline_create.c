@@ -157,16 +157,16 @@ static void one_fails(weft_world *world, void *argument)
     weft_schedule *s = make(WEFT_POLICY_1F1B, 3, 4, 1, 0);
     trainer t = small(comm);
     weft_pipeline_config good = trainer_config(&t, s), config = good;
-    const char *others = "comm one: stage 1 (rank 1) could not make its pipeline: see its message";
     config.backward = own ? NULL : good.backward;
-    check_refused(comm, s, &config, WEFT_E_INVALID, own ? "needs the callback backward: it is NULL" : others);
-    check_refused(comm, s, own ? NULL : &good, WEFT_E_INVALID, own ? "a pipeline needs a config" : others);
-    check_refused(comm, own ? NULL : s, &good, WEFT_E_INVALID, own ? "a pipeline needs a schedule" : others);
+    check_refused(comm, s, &config, WEFT_E_INVALID,
+                  "rank 1: stage 1 action 2 (B 0.0) needs the callback backward: it is NULL");
+    check_refused(comm, s, own ? NULL : &good, WEFT_E_INVALID, "rank 1: a pipeline needs a config");
+    check_refused(comm, own ? NULL : s, &good, WEFT_E_INVALID, "rank 1: a pipeline needs a schedule");
     config = good;
     config.count = own ? SIZE_MAX / 8 : 4;
-    check_refused(comm, s, &config, WEFT_E_RANGE, own ? "elements of int64" : others);
+    check_refused(comm, s, &config, WEFT_E_RANGE, "elements of int64");
     config.count = own ? (size_t)1 << 55 : 4;
-    check_refused(comm, s, &config, WEFT_E_NO_MEMORY, own ? "are wanted" : others);
+    check_refused(comm, s, &config, WEFT_E_NO_MEMORY, "are wanted");
     check_usable(comm);
     weft_schedule_destroy(s);
     weft_comm_destroy(comm);
@@ -216,7 +216,6 @@ static void many_receives(weft_world *world, void *argument)
         n += (size_t)snprintf(text + n, sizeof text - n, " F%d.0", m);
     weft_comm_config more = WEFT_COMM_CONFIG_INIT;
     more.works = 70;
-    bool own = weft_world_rank(world) == 1;
     weft_comm *comm = all_ranks(world, "usual", NULL), *large = all_ranks(world, "large", &more);
     weft_schedule *s;
     CHECK_OK(weft_schedule_read(text, n, &s));
@@ -225,8 +224,7 @@ static void many_receives(weft_world *world, void *argument)
     weft_schedule *other = make(WEFT_POLICY_1F1B, 2, 2, 1, 0);
     config = trainer_config(&t, other);
     check_refused(comm, s, &config, WEFT_E_INVALID,
-                  own ? "stage 1 has up to 70 batches under way at a time, comm usual 64 works"
-                      : "stage 1 (rank 1) could not make its pipeline");
+                  "rank 1: stage 1 has up to 70 batches under way at a time, comm usual 64 works");
     weft_pipeline *p;
     CHECK_OK(weft_pipeline_create(large, s, &config, &p));
     weft_pipeline_destroy(p);
@@ -253,7 +251,7 @@ TEST(wrong_configs_are_refused_and_name_what_is_wrong)
     CHECK_RESULT(weft_pipeline_run(NULL), WEFT_E_INVALID);
     weft_pipeline_destroy(NULL);
     config.size = 0;
-    check_refused(NULL, s, &config, WEFT_E_INVALID, "the config of a pipeline has no size");
+    check_refused(NULL, s, &config, WEFT_E_INVALID, "weft_pipeline_config.size is 0");
     config = good, config.flags = 2;
     check_refused(NULL, s, &config, WEFT_E_INVALID, "flags 0x2");
     config = good, config.reserved = 7;
@@ -302,7 +300,7 @@ static void out_of_memory(weft_world *world, void *argument)
         weft__alloc_fail_at(0);
         CHECK((result == WEFT_OK) == (t.pipeline != NULL));
         if (result != WEFT_OK)
-            CHECK_HAS(weft_last_error(), t.stage == 0 ? "no memory for" : "stage 0 (rank 0) could not make");
+            CHECK_HAS(weft_last_error(), "rank 0: no memory for");
     }
     CHECK_INT(result, WEFT_OK);
     CHECK_MSG(t.stage != 0 || number > 20, "only %ld allocations", number);

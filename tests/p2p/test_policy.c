@@ -116,7 +116,7 @@ TEST(what_a_policy_cannot_do_is_said_in_one_line)
     }
     weft_schedule *s;
     CHECK_RESULT(weft_schedule_create(&(weft_schedule_config){.stages = 2}, &s), WEFT_E_INVALID);
-    CHECK_HAS(weft_last_error(), "has no size");
+    CHECK_HAS(weft_last_error(), "weft_schedule_config.size is 0");
 }
 
 /* ---- golden tables ---- */

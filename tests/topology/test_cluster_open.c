@@ -5,6 +5,7 @@
 
 #include <weft/groups.h>
 
+#include "base/memory.h"
 #include "harness/ranks.h"
 #include "machines.h"
 
@@ -130,6 +131,59 @@ TEST(every_rank_is_told_of_two_that_share_a_gpu)
 {
     keep_log();
     ranks_as_threads(4, NULL, share_a_gpu, NULL);
+}
+
+static void beside_a_user(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *users = all_ranks(world, "cluster", NULL);
+    weft_cluster *cluster;
+    CHECK_OK(weft_cluster_open(world, NULL, &cluster));
+    CHECK_INT(weft_cluster_size(cluster), 2);
+    weft_cluster_destroy(cluster);
+    CHECK_INT(sum_of_ranks(world, users), 1);
+    weft_comm_destroy(users);
+}
+
+TEST(users_may_call_a_comm_cluster)
+{
+    keep_log();
+    ranks_both_ways(2, beside_a_user, NULL);
+}
+
+/* Rank 1 has no memory for its n-th allocation, for each of those that it makes before it meets the others. */
+static void starve(weft_world *world, void *argument)
+{
+    long count = *(long *)argument;
+    for (long n = 1; n <= count + 1; n++) {
+        weft_cluster *cluster;
+        if (weft_world_rank(world) == 1)
+            weft__alloc_fail_at(n);
+        weft_result result = weft_cluster_open(world, NULL, &cluster);
+        weft__alloc_fail_at(0);
+        CHECK_INT(result, WEFT_E_NO_MEMORY);
+        CHECK(cluster == NULL);
+        CHECK_HAS(weft_last_error(), "rank 1: no memory for");
+    }
+    weft_cluster *cluster;
+    CHECK_OK(weft_cluster_open(world, NULL, &cluster));
+    weft_cluster_destroy(cluster);
+}
+
+TEST_LIMIT(a_rank_that_cannot_see_its_machine_ends_the_opening_on_all, 20)
+{
+    weft_machine *machine;
+    weft_location here;
+    keep_log();
+    weft__alloc_fail_at(0);
+    CHECK_OK(weft_machine_open(NULL, &machine));
+    CHECK_OK(weft_machine_locate(machine, NULL, WEFT_NONE, &here));
+    weft_machine_close(machine);
+    long count = weft__alloc_count();
+    CHECK(count > 0);
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rendezvous_timeout_ms = config.timeout_ms = 60000;
+    ranks_as_processes(3, &config, starve, &count);
 }
 
 static void ask_wrongly(weft_world *world, void *argument)

@@ -176,6 +176,7 @@ static void add(gpt_device *device, size_t count, const void *a, const void *b, 
     gpt_host_of(device)->kernels->add(count, a, b, y);
 }
 
+/* Between fp32 and the dtype of parameters: gpt_host_open() takes no others than fp32 and bf16. */
 static void convert(gpt_device *device, size_t count, const void *from, weft_dtype from_dtype, void *to,
                     weft_dtype to_dtype)
 {
@@ -250,6 +251,8 @@ static void fill_angles(gpt_host *host, const gpt_shape *s)
 int gpt_host_open(const gpt_shape *shape, gpt_device **device_out, gpt_failure *failure)
 {
     size_t angles = shape->sequence * shape->channels / 2, block = GPT_QUERY_BLOCK * shape->sequence;
+    if (shape->dtype != WEFT_FP32 && shape->dtype != WEFT_BF16)
+        return gpt_fail(failure, EXIT_USAGE, "the host has no parameters of dtype %s", weft_dtype_string(shape->dtype));
     gpt_host *host = calloc(1, sizeof *host);
     if (!host)
         return gpt_fail(failure, EXIT_FAILED, "no memory for the device");

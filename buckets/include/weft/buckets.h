@@ -160,7 +160,8 @@ typedef struct weft_buckets_config {
 #define WEFT_BUCKETS_CONFIG_INIT WEFT_SIZED_INIT(weft_buckets_config)
 
 /** Lay @p params out, make or take their memory, compare params and layout over the given comms, and make comms over
- *  the same ranks. If one rank of the norm comm fails, all do.
+ *  the same ranks. If one rank fails, all of its norm comm and those they share replicas with do, with its result and
+ *  its message; only a rank that gives no shard comm, or no place for the set, returns alone.
  *  @param params  borrowed, outlives the set, and cannot change while the set lives.   @param comms  copied.
  *  @param config  copied; NULL = defaults.   @param set_out  given, release with weft_buckets_destroy().
  *  Threads: setup.  Blocks: peers.  Collective over all comms.

@@ -12,13 +12,12 @@
 static size_t slot_payload(const weft__local_comm *lc, const weft_op *op)
 {
     const weft_collective *c = &op->what;
-    bool parts = c->kind == WEFT_REDUCE_SCATTER || c->kind == WEFT_ALL_TO_ALL;
-    return c->count * weft_dtype_bytes(c->dtype) * (parts ? (size_t)lc->count : 1);
+    return c->count * weft__dtype_bytes(c->dtype) * weft__parts(weft__collectives[c->kind].send, lc->count);
 }
 
 static bool sends(const weft__local_comm *lc, const weft_op *op)
 {
-    return op->what.kind != WEFT_BARRIER && (op->what.kind != WEFT_BROADCAST || op->what.root == lc->rank);
+    return weft__concerns(weft__collectives[op->what.kind].senders, lc->rank, op->what.root);
 }
 
 /* A small operation of all moves when all have arrived: it is not worth looking at before. */
@@ -52,15 +51,14 @@ static void drop_pushes(weft__local_comm *lc)
 static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
 {
     const weft_collective *c = &op->what;
-    bool rooted = c->kind == WEFT_BROADCAST || c->kind == WEFT_REDUCE;
-    bool lends_recv = c->kind == WEFT_ALL_REDUCE || c->kind == WEFT_REDUCE;
-    bool in_place_exchange = c->kind == WEFT_ALL_TO_ALL && c->send == c->recv;
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    bool in_place_exchange = row->send == WEFT__PART_PER_RANK && row->recv == row->send && c->send == c->recv;
     size_t payload = slot_payload(lc, op);
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
     *d = (weft__descriptor){.count = c->count,
                             .send = WEFT__NOWHERE,
                             .recv = WEFT__NOWHERE,
-                            .root = rooted ? c->root : 0,
+                            .root = weft__is_rooted(row) ? c->root : 0,
                             .kind = (uint8_t)c->kind,
                             .dtype = (uint8_t)c->dtype,
                             .reduction = (uint8_t)c->reduction};
@@ -71,7 +69,7 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
     }
     if (sends(lc, op) && !in_place_exchange)
         d->send = weft__local_offset(lc, c->send, payload);
-    if (lends_recv)
+    if (weft__local_kinds[c->kind].by_slices)
         d->recv = weft__local_offset(lc, c->recv, payload);
 }
 
@@ -139,8 +137,8 @@ static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
 {
     if (moves_together(lc) && !have_met(lc, op, WEFT__EVERYBODY))
         return 0;
-    bool sums_for_others = !lc->plan.in_slot && (op->what.kind == WEFT_ALL_REDUCE || op->what.kind == WEFT_REDUCE);
-    if (sums_for_others && !lc->plan.fused) {
+    bool by_slices = !lc->plan.in_slot && weft__local_kinds[op->what.kind].by_slices;
+    if (by_slices && !lc->plan.fused) {
         if (!have_met(lc, op, WEFT__EVERYBODY))
             return 0;
         lc->plan.fused = weft__plan_can_fuse(lc, op);
@@ -161,10 +159,11 @@ static void produce(weft__local_comm *lc, const weft_op *op)
 
 static weft__phase after_move(weft__local_comm *lc, weft_op *op)
 {
-    if (op->what.kind != WEFT_ALL_REDUCE || lc->plan.in_slot || lc->plan.fused)
+    const weft__local_kind *kind = &weft__local_kinds[op->what.kind];
+    if (!kind->plan_second || lc->plan.in_slot || lc->plan.fused)
         return WEFT__RELEASE;
     produce(lc, op);
-    weft__plan_second(lc, op);
+    kind->plan_second(lc, op);
     if (weft__page_descriptor(lc->page, op->number)->recv != WEFT__NOWHERE)
         drop_pushes(lc);
     return WEFT__SECOND_MOVE;

@@ -121,7 +121,7 @@ void weft__lanes_start(weft__local_comm *lc, weft_op *op)
         if (what->peer == lc->rank)
             continue;
         weft__message *m = &messages[i];
-        *m = (weft__message){.op = op, .what = what, .bytes = what->count * weft_dtype_bytes(what->dtype)};
+        *m = (weft__message){.op = op, .what = what, .bytes = what->count * weft__dtype_bytes(what->dtype)};
         weft__lane *lane = &lc->lanes[(size_t)what->peer * lc->channels + what->channel];
         put(what->kind == WEFT_SEND ? &lane->unposted : &lane->wanted, m);
         batch->left++;

@@ -14,7 +14,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
 {
     facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_ORDERED;
     facts->queues = WEFT_QUEUES_DIRECTION;
-    facts->score = question->same_memory && question->count > 1 ? 50 : 0;
+    facts->score = question->same_memory && question->count > 1 ? WEFT_SCORE_SAME_HOST : WEFT_SCORE_NONE;
     facts->op_bytes = sizeof(weft__batch);
     facts->message_bytes = sizeof(weft__message);
     return WEFT_OK;

@@ -8,6 +8,8 @@
 #include "backend/local/page.h"
 #include "backend/local/pipe.h"
 #include "base/clock.h"
+#include "base/collectives.h"
+#include "base/dtype.h"
 #include "comm.h"
 #include "device/vector.h"
 #include "world.h"
@@ -30,9 +32,6 @@ typedef struct weft__push {
     const unsigned char *from;
     size_t bytes, done;
 } weft__push;
-
-/* Whom an operation concerns. */
-typedef enum weft__whom { WEFT__NOBODY, WEFT__ROOT, WEFT__EVERYBODY } weft__whom;
 
 /* What one rank has to do for one collective. */
 typedef struct weft__plan {
@@ -116,9 +115,14 @@ void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_
 
 /* collective.c: the operation at the head */
 unsigned weft__local_collectives(weft__local_comm *lc);
-/* plan.c */
+/* plan.c: what a rank has to do for a collective of each kind */
+typedef struct weft__local_kind {
+    void (*plan)(weft__local_comm *lc, const weft_op *op);
+    void (*plan_second)(weft__local_comm *lc, const weft_op *op); /* once the first is done and was not fused */
+    bool by_slices; /* each rank can sum a slice, and put it where others want it: see weft__move_fused() */
+} weft__local_kind;
+extern const weft__local_kind weft__local_kinds[];
 void weft__plan_first(weft__local_comm *lc, const weft_op *op);
-void weft__plan_second(weft__local_comm *lc, const weft_op *op);
 bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
 /* The part of an all-reduce or reduce that member @p member sums: begin and bytes in the buffer. */
 void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member, size_t *begin, size_t *bytes);

@@ -15,23 +15,26 @@ static size_t least(size_t a, size_t b)
 
 static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 {
-    return op->what.reduction == WEFT_AVERAGE ? lc->count : 1;
+    return weft__reductions[op->what.reduction].divides ? lc->count : 1;
 }
 
 /* ------------------------------------------------------------------------------------------- meeting */
 
 static void describe(const weft__descriptor *d, char *text, size_t bytes)
 {
-    bool reduces = d->kind == WEFT_ALL_REDUCE || d->kind == WEFT_REDUCE_SCATTER || d->kind == WEFT_REDUCE;
-    bool rooted = d->kind == WEFT_BROADCAST || d->kind == WEFT_REDUCE;
-    size_t used = (size_t)snprintf(text, bytes, "%s", weft_collective_string((weft_collective_kind)d->kind));
-    if (d->kind != WEFT_BARRIER)
+    if (!weft__is_collective((weft_collective_kind)d->kind)) {
+        snprintf(text, bytes, "collective %d", d->kind);
+        return;
+    }
+    const weft__collective_row *row = &weft__collectives[d->kind];
+    size_t used = (size_t)snprintf(text, bytes, "%s", row->name);
+    if (row->send != WEFT__NO_PART)
         used += (size_t)snprintf(text + used, bytes - used, " of %llu %s", (unsigned long long)d->count,
                                  weft_dtype_string((weft_dtype)d->dtype));
-    if (reduces)
+    if (row->reduces)
         used +=
             (size_t)snprintf(text + used, bytes - used, ", %s", weft_reduction_string((weft_reduction)d->reduction));
-    if (rooted)
+    if (weft__is_rooted(row))
         snprintf(text + used, bytes - used, ", root %d", d->root);
 }
 
@@ -131,7 +134,7 @@ static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
         return 0;
     weft__local_mark_first(op);
     const weft_collective *c = &op->what;
-    lc->local->vector->reduce(move->to + move->done, lc->sources, lc->count, part / weft_dtype_bytes(c->dtype),
+    lc->local->vector->reduce(move->to + move->done, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype),
                               c->dtype, c->reduction, divisor_of(lc, op));
     for (int i = 0; i < lc->count; i++)
         took(lc, op, move, i, part);
@@ -200,8 +203,8 @@ static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
 {
     const weft_collective *c = &op->what;
-    bool reduce = c->kind == WEFT_REDUCE;
-    int first = reduce ? c->root : lc->rank;
+    weft__whom receivers = weft__collectives[c->kind].receivers;
+    int first = receivers == WEFT__ROOT ? c->root : lc->rank;
     size_t begin, bytes;
     weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
     weft__local_mark_first(op);
@@ -213,10 +216,10 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
         for (int i = 0; i < lc->count; i++)
             lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
         unsigned char *sum = recv_at(lc, op, first, at);
-        lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft_dtype_bytes(c->dtype), c->dtype,
+        lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
                                   c->reduction, divisor_of(lc, op));
-        for (int i = 0; i < lc->count && !reduce; i++)
-            if (i != first)
+        for (int i = 0; i < lc->count; i++)
+            if (i != first && weft__concerns(receivers, i, c->root))
                 memcpy(recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
         if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))

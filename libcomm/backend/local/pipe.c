@@ -33,7 +33,7 @@ size_t weft__pipe_room(weft__pipe_writer *w, unsigned char **to_out)
     return used < w->bytes ? contiguous(w->bytes, w->position, w->bytes - used) : 0;
 }
 
-void weft__pipe_wrote(weft__pipe_writer *w, size_t bytes, int last)
+static void wrote(weft__pipe_writer *w, size_t bytes, int last)
 {
     w->position = advance(w->position, bytes, last);
     atomic_store(&w->out->written, w->position);
@@ -48,7 +48,7 @@ size_t weft__pipe_write(weft__pipe_writer *w, const unsigned char *from, size_t 
     if (!part)
         return 0;
     memcpy(to, from, part);
-    weft__pipe_wrote(w, part, part == bytes);
+    wrote(w, part, part == bytes);
     return part;
 }
 

@@ -25,14 +25,12 @@ typedef struct weft__pipe_reader {
 uint64_t weft__pipe_used(weft__pipe_writer *w, uint64_t most);
 /* Contiguous room at *to_out, 0 if the pipe is full. */
 size_t weft__pipe_room(weft__pipe_writer *w, unsigned char **to_out);
-/* @p bytes have been put there; @p last: the stream ends with them (the next one begins on a line). */
-void weft__pipe_wrote(weft__pipe_writer *w, size_t bytes, int last);
 /* Copy as much of @p from as there is room for, at most @p bytes of a stream that ends with them. How much it was. */
 size_t weft__pipe_write(weft__pipe_writer *w, const unsigned char *from, size_t bytes);
 
 /* Contiguous bytes at *from_out, 0 if the pipe is empty. */
 size_t weft__pipe_available(weft__pipe_reader *r, const unsigned char **from_out);
-/* @p bytes of them have been used; @p last as above. */
+/* @p bytes of them have been used; @p last: the stream ends with them (the next one begins on a line). */
 void weft__pipe_took(weft__pipe_reader *r, size_t bytes, int last);
 /* Was it full when this side was at @p position? */
 bool weft__pipe_was_full(const weft__pipe_reader *r, uint64_t position);

@@ -4,7 +4,7 @@
 
 static size_t bytes_of(const weft_op *op)
 {
-    return op->what.count * weft_dtype_bytes(op->what.dtype);
+    return op->what.count * weft__dtype_bytes(op->what.dtype);
 }
 
 static void add_move(weft__plan *plan, weft__move move)
@@ -61,7 +61,7 @@ static void plan_all_reduce(weft__local_comm *lc, const weft_op *op)
 }
 
 /* The second half of an all-reduce that is not fused: everybody fetches everybody's slice of the result. */
-void weft__plan_second(weft__local_comm *lc, const weft_op *op)
+static void plan_all_reduce_second(weft__local_comm *lc, const weft_op *op)
 {
     weft__plan *plan = &lc->plan;
     size_t begin, bytes;
@@ -143,18 +143,28 @@ static void plan_barrier(weft__local_comm *lc, const weft_op *op)
     lc->plan.readers = WEFT__NOBODY;
 }
 
+const weft__local_kind weft__local_kinds[] = {
+    [WEFT_ALL_REDUCE] = {plan_all_reduce, .plan_second = plan_all_reduce_second, .by_slices = true},
+    [WEFT_REDUCE_SCATTER] = {plan_reduce_scatter},
+    [WEFT_ALL_GATHER] = {plan_all_gather},
+    [WEFT_BROADCAST] = {plan_broadcast},
+    [WEFT_REDUCE] = {plan_reduce, .by_slices = true},
+    [WEFT_ALL_TO_ALL] = {plan_all_to_all},
+    [WEFT_BARRIER] = {plan_barrier},
+};
+
+_Static_assert(sizeof weft__local_kinds / sizeof *weft__local_kinds == WEFT_COLLECTIVE_KINDS,
+               "each collective has a plan");
+
 void weft__plan_first(weft__local_comm *lc, const weft_op *op)
 {
-    static void (*const plans[WEFT_COLLECTIVE_KINDS])(weft__local_comm *, const weft_op *) = {
-        plan_all_reduce, plan_reduce_scatter, plan_all_gather, plan_broadcast,
-        plan_reduce,     plan_all_to_all,     plan_barrier};
     weft__plan *plan = &lc->plan;
     plan->moves = 0;
     plan->fused = false;
     plan->fused_done = 0;
     for (int i = 0; i < lc->count; i++)
         plan->push[i] = (weft__push){0};
-    plans[op->what.kind](lc, op);
+    weft__local_kinds[op->what.kind].plan(lc, op);
     if (!plan->in_slot)
         return;
     /* The slots hold everything: nobody touches a buffer, nothing goes through pipes. */
@@ -166,12 +176,12 @@ void weft__plan_first(weft__local_comm *lc, const weft_op *op)
 /* All that sum must reach all that is summed and all that receives. */
 bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op)
 {
-    bool reduce = op->what.kind == WEFT_REDUCE;
-    if (lc->plan.in_slot || (!reduce && op->what.kind != WEFT_ALL_REDUCE))
+    if (lc->plan.in_slot || !weft__local_kinds[op->what.kind].by_slices)
         return false;
+    weft__whom receivers = weft__collectives[op->what.kind].receivers;
     for (int i = 0; i < lc->count; i++) {
         const weft__descriptor *d = weft__page_descriptor(lc->pages[i], op->number);
-        if (d->send == WEFT__NOWHERE || (d->recv == WEFT__NOWHERE && (!reduce || i == op->what.root)))
+        if (d->send == WEFT__NOWHERE || (d->recv == WEFT__NOWHERE && weft__concerns(receivers, i, op->what.root)))
             return false;
     }
     return true;

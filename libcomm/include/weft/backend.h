@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file  Backends: plugins that carry operations. A backend is one constant table; weft copies it at registration over
- *         a table whose every call answers E_UNSUPPORTED, so it may leave out what it cannot do.
+/** @file  Backends: they carry operations. A backend is one constant table; weft copies it at registration over a table
+ *         of stubs, so it may leave out what it cannot do and what it has nothing to do for. So far backends are part
+ *         of weft: there is no public call that registers one.
  *
- *  Who calls what: opening, closing and everything on comms but `abort` comes from one thread at a time for a world
- *  (the one in the world's seat); `abort` comes from any. No call may wait for a peer. An operation is handed over
- *  once by `start`, is moved along by `progress`, and is given back by weft_backend_done(): the backend may then not
- *  touch it. */
+ *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start` of
+ *  a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
+ *
+ *  What weft counts on:
+ *  - What `start` took is given back once, by weft_backend_done(); after that the backend does not touch it.
+ *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of one
+ *    peer and channel in their order. Comms do not hold each other up.
+ *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon.
+ *  - `comm_create` makes something (*comm_out is not NULL); until `comm_connect` has said WEFT_OK only `comm_leave` and
+ *    `comm_destroy` come.
+ *  - With WEFT_CAP_IMMEDIATE, `start` gives the operation back before it returns, and never answers WEFT_AGAIN.
+ *  - All members of a comm come to the same answers to `query`.
+ *
+ *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
+ *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
+ *  `progress`: nothing is to be moved along; `explain`: no reasons are known; `close`, `comm_abort`, `comm_leave`,
+ *  `comm_destroy`: nothing is held, so there is nothing to do. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -14,13 +28,21 @@ WEFT_BEGIN_DECLS
 
 #define WEFT_BACKEND_ABI        1
 #define WEFT_BACKEND_CARD_BYTES 128 /**< What members of a comm tell each other when it is made. */
+#define WEFT_BACKEND_NAME_MAX   15  /**< Longest name of a backend, in bytes. */
 
 /** What a backend can do. */
 enum {
-    WEFT_CAP_COLLECTIVE = 1,
-    WEFT_CAP_P2P = 2,
-    WEFT_CAP_ORDERED = 4,  /**< Sums depend on the inputs and the ranks alone. */
-    WEFT_CAP_IMMEDIATE = 8 /**< Every operation is done when `start` returns; `start` may come from any thread. */
+    WEFT_CAP_COLLECTIVE = 1, /**< Without it collectives are E_UNSUPPORTED before the backend hears of them, */
+    WEFT_CAP_P2P = 2,        /**< and without this p2p messages. */
+    WEFT_CAP_ORDERED = 4,    /**< Sums depend on the inputs and the ranks alone. */
+    WEFT_CAP_IMMEDIATE = 8   /**< Every operation is done when `start` returns; `start` may come from any thread. */
+};
+
+/** How well a backend serves the members of a comm. The highest score wins; of equal ones the first registered. */
+enum {
+    WEFT_SCORE_NONE = 0,       /**< Not at all. */
+    WEFT_SCORE_SAME_HOST = 50, /**< Through memory that all members share. */
+    WEFT_SCORE_ALONE = 100     /**< The one member has nobody to talk to. */
 };
 
 /** One operation. weft fills the first part before `start` and keeps it unchanged until the operation is done. */
@@ -57,7 +79,7 @@ typedef struct weft_backend_facts {
     size_t size;
     uint64_t caps;        /**< WEFT_CAP_*. */
     weft_queues queues;   /**< How messages are queued. */
-    int score;            /**< Highest wins; 0 = cannot serve these ranks. */
+    int score;            /**< WEFT_SCORE_*, or between them. */
     size_t op_bytes;      /**< Memory wanted for each operation, */
     size_t message_bytes; /**< and for each message of a batch. */
 } weft_backend_facts;
@@ -80,8 +102,11 @@ enum {
 
 typedef struct weft_backend {
     uint32_t abi_major; /**< WEFT_BACKEND_ABI. */
-    size_t size;        /**< sizeof(weft_backend). */
-    const char *name;
+    size_t size;        /**< sizeof(weft_backend). Calls behind what weft knows are not made. */
+    const char *name;   /**< Borrowed for ever. At most WEFT_BACKEND_NAME_MAX bytes. */
+
+    /* From here on nothing but calls. New ones are appended. */
+
     /** Can this backend serve these ranks, and how? Fills @p facts, whose size is set. */
     weft_result (*query)(const weft_backend_question *question, weft_backend_facts *facts);
     /** State for one world; *state_out is handed to the calls below. */

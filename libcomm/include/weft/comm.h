@@ -28,11 +28,13 @@ typedef struct weft_comm_config {
 
 /** Begin to make a comm. Only its members take part; they meet under its name, so the order between comms does not
  *  matter, and between the two halves anything else may be done.
- *  @param name    copied; at most 63 bytes; unique in its world while the comm lives.
+ *  A member that cannot make its part ends the creation for all, with its message.
+ *  @param name    copied; at most 63 bytes; unique in its world while the comm lives. Names that begin with "weft." are
+ *                 weft's own.
  *  @param ranks   copied; @p count world ranks without repetition, this rank among them; its index there is its rank in
  *                 the comm. NULL with a count of 0: all ranks of the world, in order.
  *  @param config  copied; NULL = defaults; must be equal on all members.
- *  @param comm_out  given; after weft_comm_create_finish() has been called, release with weft_comm_destroy().
+ *  @param comm_out  given, finished or not; release with weft_comm_destroy().
  *  Threads: setup.  Blocks: local.
  *  Errors: E_INVALID, E_RANGE, E_NO_MEMORY, E_NOT_FOUND (no such backend), E_UNSUPPORTED, E_BUSY (this rank has 256
  *  comms already). */
@@ -43,7 +45,7 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_create_start(weft_world *world, co
  *  only be destroyed; the members that still wait for this rank then hear why, and all may try again.
  *  Threads: setup.  Blocks: peers.  Collective.
  *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST, E_ABORTED
- *  (or what it was aborted with, here or by a member). */
+ *  (or what it was aborted with, here or by a member), and what another member's weft_comm_create_start() gave. */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_create_finish(weft_comm *comm);
 /** Both halves in one call; on failure *comm_out is NULL. Threads: setup. Blocks: peers. Collective.
  *  Errors: those of both. */
@@ -71,6 +73,16 @@ WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
  *  destroy.
  *  Threads: any.  Blocks: never. */
 WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes);
+
+/** Find out whether all ranks are well, and go on or end together: WEFT_OK if every rank says so, else on every rank
+ *  what the lowest rank that failed says, and weft_last_error() there is its message, led by its number ("rank 3: ...").
+ *  Takes no memory, so that want of memory can be agreed on. If the comm itself fails meanwhile, a rank that has failed
+ *  gets its own result back, the others the comm's.
+ *  @param mine  how this rank fared.   @param why  copied, cut at 480 bytes; NULL = weft_last_error(); without meaning
+ *  if all is well.
+ *  Threads: one at a time for the comm.  Blocks: peers.  Collective.
+ *  Errors: E_INVALID (no comm: returns alone), what a rank gave, and those of weft_collective_run(). */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_agree(weft_comm *comm, weft_result mine, const char *why);
 
 /** Fail the comm with E_ABORTED on this rank, and tell the others. Operations in flight end with that error; they must
  *  still be finished. The first verdict stays: aborting a failed comm changes nothing.

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file  All of weft but the headers for other libraries (weft/cuda.h, weft/nccl.h) and for backends
- *         (weft/backend.h). */
+/** @file  All of weft but the header for those who write backends (weft/backend.h). */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 

@@ -30,7 +30,9 @@ typedef struct weft_world_config {
 /** Open the world of this rank and meet the others. Who this rank is comes, in this order, from @p config, from
  *  WEFT_RANK and WEFT_SIZE (set by `weft run`), from torchrun (RANK, WORLD_SIZE), from Open MPI (OMPI_COMM_WORLD_RANK,
  *  OMPI_COMM_WORLD_SIZE); with none of them the world has one rank. A world of one rank opens no socket and starts no
- *  thread.
+ *  thread. If one rank fails, all do, with its result and its message; only a rank that cannot find out who it is or
+ *  where the others meet, or a process that has no memory even for meeting them, returns alone, and the others name it
+ *  as missing at the deadline.
  *  @param config    copied; NULL = defaults.   @param world_out  given, release with weft_world_close().
  *  Threads: any.  Blocks: peers.  Collective.
  *  Errors: E_INVALID, E_RANGE, E_SYSTEM, E_NO_MEMORY, E_UNSUPPORTED, E_PEER_LOST, E_MISMATCH (ranks differ in size,
@@ -65,7 +67,8 @@ WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, con
  *  Threads: owner.  Blocks: local. */
 WEFT_API void weft_world_close(weft_world *world);
 
-/** Make a team of @p ranks thread ranks. Each of its threads then opens its world with the team in the config.
+/** Make a team of @p ranks thread ranks. Each of its threads then opens its world with the team in the config. A team
+ *  whose opening has failed is of no more use.
  *  @param team_out  given, release with weft_team_destroy() when every world of it is closed.
  *  Threads: any.  Blocks: local.  Errors: E_INVALID, E_NO_MEMORY. */
 WEFT_API WEFT_NODISCARD weft_result weft_team_create(int ranks, weft_team **team_out);

@@ -34,7 +34,8 @@ WEFT_API const char *weft_level_string(weft_level level);
  *  Errors: E_INVALID (two ranks use one GPU: names both and the GPU), E_NO_MEMORY. */
 WEFT_API WEFT_NODISCARD weft_result weft_cluster_create(const weft_location *ranks, int count,
                                                         weft_cluster **cluster_out);
-/** Place the ranks of @p world: they tell each other where they run. Hosts are those of the world.
+/** Place the ranks of @p world: they tell each other where they run. Hosts are those of the world. If one rank
+ *  fails, all do, with its message.
  *  @param here  copied; where this rank runs, from weft_machine_locate(); its host is ignored. NULL = where the calling
  *  thread runs on this host.   @param cluster_out  given, release with weft_cluster_destroy().
  *  Threads: setup.  Blocks: peers.  Collective.

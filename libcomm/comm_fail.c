@@ -60,7 +60,7 @@ void weft__comm_carry_out_verdict(weft_comm *comm)
     /* Held works end as they are looked at: see try_to_begin() in seat.c. */
 }
 
-weft_result weft__comm_usable(weft_comm *comm)
+weft_result weft__comm_usable(weft_comm *comm, uint64_t cap)
 {
     WEFT_TRY(weft__world_alive(comm->world));
     weft_result verdict = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
@@ -68,6 +68,9 @@ weft_result weft__comm_usable(weft_comm *comm)
         return weft__fail_quietly(verdict, comm->verdict_text);
     if (!comm->connected)
         return weft__fail(WEFT_E_STATE, "comm %s is not made yet: weft_comm_create_finish() comes first", comm->name);
+    if (!(comm->facts.caps & cap))
+        return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s carries no %s", comm->name, comm->backend->name,
+                          cap == WEFT_CAP_P2P ? "p2p messages" : "collectives");
     return WEFT_OK;
 }
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Agreeing: all ranks of a comm learn whether all are well, and else why the lowest that is not has failed. */
+#include <stdio.h>
+#include <weft/collective.h>
+
+#include "base/error.h"
+#include "base/verdict.h"
+#include "comm.h"
+
+/* Without memory of its own: want of memory is one of the things that are agreed on. */
+static weft_result exchange(weft_comm *comm, weft__verdict *verdict)
+{
+    int32_t lowest = verdict->result < 0 ? comm->rank : comm->size;
+    WEFT_TRY(weft_all_reduce_run(comm, &lowest, &lowest, 1, WEFT_INT32, WEFT_MIN, WEFT_STREAM_HOST));
+    if (lowest == comm->size)
+        return WEFT_OK;
+    if (lowest == comm->rank && comm->size > 1)
+        weft__verdict_sign(verdict, comm->world->rank);
+    return weft_broadcast_run(comm, verdict, verdict, sizeof *verdict, WEFT_UINT8, lowest, WEFT_STREAM_HOST);
+}
+
+weft_result weft_comm_agree(weft_comm *comm, weft_result mine, const char *why)
+{
+    if (!comm)
+        return weft__fail(WEFT_E_INVALID, "there is no comm to agree on");
+    weft__verdict own = {0}, all;
+    weft__verdict_add(&own, mine);
+    if (why && mine < 0)
+        snprintf(own.text, sizeof own.text, "%s", why);
+    all = own;
+    weft_result result = exchange(comm, &all);
+    if (result != WEFT_OK && mine >= 0)
+        return result;
+    return weft__verdict_result(result == WEFT_OK ? &all : &own);
+}

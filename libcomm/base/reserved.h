@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weft's own comms: their names begin with "weft.", and users' must not. */
+#ifndef WEFT_BASE_RESERVED_H
+#define WEFT_BASE_RESERVED_H
+#include <stddef.h>
+#include <weft/comm.h>
+
+/* In the flags of weft_comm_config: the comm is weft's own. */
+#define WEFT__COMM_OWN UINT32_C(0x80000000)
+
+/* E_INVALID if the name is not for a comm with these flags. */
+weft_result weft__reserved_check(const char *name, uint32_t flags);
+/* "weft.", and @p parts joined by '/': a different name for every list of parts. Where that would be too long, or where
+ * a part has a '/' itself, the end is the hash of all parts. */
+void weft__reserved_name(const char *const *parts, size_t count, char name[WEFT_COMM_NAME_MAX + 1]);
+
+#endif
