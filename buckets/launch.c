@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts reductions in one fixed order, the same on all ranks, whatever the order in which buckets become full. */
 #include "base/error.h"
+#include "base/log.h"
 #include "set.h"
 
 static float value_at(const weft_buckets *set, const weft__bucket *bucket, size_t at)
@@ -18,9 +19,11 @@ static void tell_nonfinite(const weft_buckets *set, const weft__bucket *bucket, 
     for (uint32_t i = 0; i < bucket->place->param_count; i++) {
         uint32_t param = bucket->place->params[i];
         const weft_layout_place *place = weft_layout_param_at(set->layout, param);
-        if (in_buffer >= place->start && in_buffer < place->end)
-            (void)weft__refuse(set, bucket, param, WEFT_E_INVALID, "element %zu of its gradient is %g",
-                               in_buffer - place->start, (double)value_at(set, bucket, at));
+        if (in_buffer < place->start || in_buffer >= place->end)
+            continue;
+        (void)weft__refuse(set, bucket, param, WEFT_E_INVALID, "element %zu of its gradient is %g",
+                           in_buffer - place->start, (double)value_at(set, bucket, at));
+        weft__log(WEFT_LOG_WARN, "%s", weft_last_error()); /* nobody is returned it */
     }
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of a step's times, and their sums and means. */
 #include "gpt/times.h"
 #include "harness/test.h"
 
