@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The writer of JSON: what it puts between values, what it escapes, what is null. */
 #include "json.h"
 
 #include <math.h>
