@@ -69,7 +69,8 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
 
 /* ------------------------------------------------------------------------------------------- the first half */
 
-/* How often this rank has come to make a comm of that key, if want of memory left no use of its name: its cards tell. */
+/* How often this rank has come to make a comm of that key, if want of memory left no use of its name: its cards
+ * tell. */
 static uint32_t count_on_board(const weft_world *world, weft__card_key key)
 {
     const weft__card *latest = world->own ? weft__board_find(world->own->header->cards, key, UINT32_MAX) : NULL;
@@ -129,6 +130,7 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
                                      .ranks = comm->ranks,
                                      .p2p_channels = comm->config.p2p_channels};
     weft__progress_enter(world);
+    weft__comms_bury(world, false); /* their cards and memory may be wanted */
     comm->next = world->comms;
     world->comms = comm;
     weft_result result = comm->backend->comm_create(instance->state, &description, &comm->backend_comm, card);
@@ -153,7 +155,6 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     weft_world *world = comm->world;
     if (comm->size == 1)
         return WEFT_OK;
-    weft__comms_bury(world, false);
     comm->card = weft__board_take(world->own->header->cards);
     if (!comm->card)
         return weft__fail(WEFT_E_BUSY, "comm %s: a rank can have %d comms", comm->name, WEFT__CARDS);

@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "start.h"
 
 static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
@@ -23,6 +24,9 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
         return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d of dtype %d", name, what, m->peer, (int)m->dtype);
     if (m->count > SIZE_MAX / 16 / weft__dtype_bytes(m->dtype))
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d of %zu elements", name, what, m->peer, m->count);
+    if (m->reserved)
+        return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d with %llu in reserved", name, what, m->peer,
+                          (unsigned long long)m->reserved);
     if (m->count && !m->buffer)
         return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d without a buffer", name, what, m->peer);
     return WEFT_OK;
@@ -82,46 +86,64 @@ void weft__p2p_copy_own(const weft_op *op, int self)
     }
 }
 
+static weft_result check_batch(const weft_comm *comm, const weft_p2p_batch *batch)
+{
+    if (batch->reserved)
+        return weft__fail(WEFT_E_INVALID, "comm %s: a batch with %u in reserved", comm->name, batch->reserved);
+    if (batch->count > WEFT_P2P_BATCH_MAX)
+        return weft__fail(WEFT_E_RANGE, "comm %s: a batch of %zu messages, more than %d", comm->name, batch->count,
+                          WEFT_P2P_BATCH_MAX);
+    if (batch->count && !batch->messages)
+        return weft__fail(WEFT_E_INVALID, "comm %s: a batch of %zu messages without them", comm->name, batch->count);
+    for (size_t i = 0; i < batch->count; i++)
+        WEFT_TRY(check_message(comm, &batch->messages[i]));
+    return check_own(comm, batch->messages, batch->count);
+}
+
 /* Check, and fill a work. */
-static weft_result prepare(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
-                           weft__work **work_out)
+static weft_result prepare(weft_comm *comm, const weft_p2p_batch *given, weft_stream after, weft__work **work_out)
 {
     WEFT_TRY(weft__comm_usable(comm, WEFT_CAP_P2P));
     if (comm->config.flags & WEFT_COMM_NO_P2P)
         return weft__fail(WEFT_E_UNSUPPORTED, "comm %s was made without p2p", comm->name);
-    if (count > WEFT_P2P_BATCH_MAX)
-        return weft__fail(WEFT_E_RANGE, "comm %s: a batch of %zu messages, more than %d", comm->name, count,
-                          WEFT_P2P_BATCH_MAX);
-    for (size_t i = 0; i < count; i++)
-        WEFT_TRY(check_message(comm, &batch[i]));
-    WEFT_TRY(check_own(comm, batch, count));
-    WEFT_TRY(weft__start_prepare(comm, after, WEFT_WORK_NONE, work_out));
+    weft_p2p_batch batch = {0};
+    WEFT_TRY(weft__take_sized(&batch, sizeof batch, given, "weft_p2p_batch"));
+    WEFT_TRY(check_batch(comm, &batch));
+    WEFT_TRY(weft__start_prepare(comm, after, batch.after, work_out));
     weft__work *work = *work_out;
     weft_p2p *messages = (weft_p2p *)(work->memory + comm->messages_at);
-    memcpy(messages, batch, count * sizeof *batch);
+    if (batch.count)
+        memcpy(messages, batch.messages, batch.count * sizeof *batch.messages);
     weft_op *op = &work->op;
     op->is_p2p = 1;
     op->what = (weft_collective){0};
     op->messages = messages;
-    op->message_count = (uint32_t)count;
-    op->label = label;
+    op->message_count = (uint32_t)batch.count;
+    op->label = batch.label;
     return WEFT_OK;
 }
 
-weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream after,
-                           weft_work *work_out)
+weft_result weft_p2p_start(weft_comm *comm, const weft_p2p_batch *batch, weft_stream after, weft_work *work_out)
 {
     weft__work *work;
-    WEFT_TRY(prepare(comm, batch, count, label, after, &work));
+    WEFT_TRY(prepare(comm, batch, after, &work));
     *work_out = weft__start(work);
     return WEFT_OK;
 }
 
-weft_result weft_p2p_run(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label, weft_stream stream)
+weft_result weft_p2p_run(weft_comm *comm, const weft_p2p_batch *batch, weft_stream stream)
 {
     weft__work *work;
-    WEFT_TRY(prepare(comm, batch, count, label, stream, &work));
+    WEFT_TRY(prepare(comm, batch, stream, &work));
     return weft__run(work);
+}
+
+static weft_result start_one(weft_comm *comm, const weft_p2p *message, weft_stream after, weft_work *work_out)
+{
+    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    batch.messages = message;
+    batch.count = 1;
+    return weft_p2p_start(comm, &batch, after, work_out);
 }
 
 weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_dtype dtype, int peer, weft_stream after,
@@ -129,12 +151,12 @@ weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_d
 {
     weft_p2p message = {
         .kind = WEFT_SEND, .peer = peer, .dtype = dtype, .buffer = (void *)(uintptr_t)buffer, .count = count};
-    return weft_p2p_start(comm, &message, 1, 0, after, work_out);
+    return start_one(comm, &message, after, work_out);
 }
 
 weft_result weft_irecv(weft_comm *comm, void *buffer, size_t count, weft_dtype dtype, int peer, weft_stream after,
                        weft_work *work_out)
 {
     weft_p2p message = {.kind = WEFT_RECV, .peer = peer, .dtype = dtype, .buffer = buffer, .count = count};
-    return weft_p2p_start(comm, &message, 1, 0, after, work_out);
+    return start_one(comm, &message, after, work_out);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: who moves works along. Only the thread in the world's seat (seat.c) touches backends; callers that wait take
- * it (wait.c), and the engine (engine.c), a thread of weft's own, has it while nobody waits and something is due. */
+/* Progress: who moves works along. Only the thread in the world's seat (seat.c) touches backends; callers that wait
+ * take it (wait.c), and the engine (engine.c), a thread of weft's own, has it while nobody waits and something is
+ * due. */
 #ifndef WEFT_LIBCOMM_PROGRESS_H
 #define WEFT_LIBCOMM_PROGRESS_H
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works from inside. A work's value names the place of its slot and the life that it leads there, so that a stale one is
- * known without touching what lives there now: slots keep their place until the world is closed. */
+/* Works from inside. A work's value names the place of its slot and the life that it leads there, so that a stale one
+ * is known without touching what lives there now: slots keep their place until the world is closed. */
 #ifndef WEFT_LIBCOMM_WORK_H
 #define WEFT_LIBCOMM_WORK_H
 #include <stdatomic.h>
@@ -15,8 +15,8 @@
 #define WEFT__WORK_ALIGN           1024
 #define WEFT__WORK_GENERATION_BITS 27
 
-/* state = generation << 25 | claimed << 24 | holds, in one word: who takes a hold and who finishes decide it between them.
- * Without holds the slot is free. Claimed: its one finish has come, and nobody can take a hold any more. */
+/* state = generation << 25 | claimed << 24 | holds, in one word: who takes a hold and who finishes decide it between
+ * them. Without holds the slot is free. Claimed: its one finish has come, and nobody can take a hold any more. */
 #define WEFT__WORK_STATE_SHIFT 25
 #define WEFT__WORK_CLAIMED     ((uint64_t)1 << 24)
 #define WEFT__WORK_HOLDS       (WEFT__WORK_CLAIMED - 1)

@@ -65,8 +65,11 @@ static weft_result finish_batch(weft_pipeline *p, uint32_t number)
 static weft_result start_batch(weft_pipeline *p, const weft__step *step)
 {
     weft__program_batch *batch = &p->program.batches[step->batch];
-    return weft_p2p_start(p->comm, &p->program.messages[batch->first], batch->count, batch->label, WEFT_STREAM_HOST,
-                          &batch->work);
+    weft_p2p_batch messages = WEFT_P2P_BATCH_INIT;
+    messages.messages = &p->program.messages[batch->first];
+    messages.count = batch->count;
+    messages.label = batch->label;
+    return weft_p2p_start(p->comm, &messages, WEFT_STREAM_HOST, &batch->work);
 }
 
 static weft_result compute(weft_pipeline *p, const weft__step *step)

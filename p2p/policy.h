@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies: which forward and which backward a stage computes when. Each has a file of its own and a row in policy.c. */
+/* Policies: which forward and which backward a stage computes when. Each has a file of its own and a row in
+ * policy.c. */
 #ifndef WEFT_P2P_POLICY_H
 #define WEFT_P2P_POLICY_H
 #include "schedule.h"
@@ -26,7 +27,8 @@ weft_result weft__policy_reserve(const weft_schedule_config *config, weft_schedu
 void weft__policy_put(const weft_schedule_config *config, weft_schedule *s, uint32_t stage, weft_action_kind kind,
                       uint32_t k);
 
-/* The form that policies without W have: @p warmup forwards, then one forward and one backward in turn, then the rest. */
+/* The form that policies without W have: @p warmup forwards, then one forward and one backward in turn, then the
+ * rest. */
 void weft__policy_fill(const weft_schedule_config *config, weft_schedule *s, uint32_t stage, uint32_t warmup);
 
 /* @p forwards, or all of a stage if there are no more, or if there are no backwards. */

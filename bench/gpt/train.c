@@ -34,18 +34,6 @@ typedef struct session {
 
 /* ---- before ---- */
 
-static int open_all(session *s)
-{
-    int size = weft_world_size(s->world), *ranks = malloc((size_t)size * sizeof *ranks);
-    if (!ranks)
-        return gpt_fail(&s->failure, EXIT_FAILED, "no memory for %d ranks", size);
-    for (int i = 0; i < size; i++)
-        ranks[i] = i;
-    weft_result result = weft_comm_create(s->world, "all", ranks, size, NULL, &s->all);
-    free(ranks);
-    return gpt_fail_weft(&s->failure, result);
-}
-
 /* Go on only if every rank does; the lowest of those that failed says why. */
 static int agree(session *s)
 {
@@ -134,7 +122,7 @@ static int describe(session *s)
 
 static int begin(session *s)
 {
-    if (open_all(s))
+    if (gpt_fail_weft(&s->failure, weft_comm_create(s->world, "all", NULL, 0, NULL, &s->all)))
         return s->failure.code;
     prepare(s);
     if (agree(s))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moves lines from many pipes to one descriptor. All memory is taken at the start: a slow reader slows the ranks down. */
+/* Moves lines from many pipes to one descriptor. All memory is taken at the start: a slow reader slows the ranks
+ * down. */
 #include "run/relay.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns signals into events. One that was ignored when the launcher started (nohup, a shell's &) stays ignored by everybody. */
+/* Turns signals into events. One that was ignored when the launcher started (nohup, a shell's &) stays ignored by
+ * everybody. */
 #include "run/signals.h"
 
 #include <sys/signalfd.h>

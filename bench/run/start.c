@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leads a rank from fork to exec. What goes wrong in the child comes back through a pipe that a successful exec closes. */
+/* Leads a rank from fork to exec. What goes wrong in the child comes back through a pipe that a successful exec
+ * closes. */
 #include "run/start.h"
 
 #include <errno.h>

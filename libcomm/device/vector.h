@@ -46,7 +46,8 @@ typedef struct weft__vector {
                    weft_reduction reduction, int divisor);
     /* The sum of squares of a floating array, the same bits from every table. No square is rounded (of fp64: unless its
      * low half underflows). The error is below (count + 1000) * 2^-104 of the sum, also if an array is split and the
-     * parts are added with weft__double2_add(). What is infinite or NaN in double arithmetic is so here; NaN for other types. */
+     * parts are added with weft__double2_add(). What is infinite or NaN in double arithmetic is so here; NaN for
+     * other types. */
     weft__double2 (*sum_of_squares)(const void *src, size_t count, weft_dtype dtype);
     /* Index of the first NaN or infinity; count if there is none (in arrays of integers there never is). */
     size_t (*first_nonfinite)(const void *src, size_t count, weft_dtype dtype);

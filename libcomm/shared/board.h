@@ -53,8 +53,8 @@ void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation
 void weft__board_leave(weft__card *card);
 /* or has given up making it; @p terms say why. */
 void weft__board_give_up(weft__card *card, const weft__card_terms *terms);
-/* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until then; the one
- * with the lowest @p spent is had first. */
+/* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until
+ * then; the one with the lowest @p spent is had first. */
 void weft__board_remove(weft__card *card, uint64_t spent);
 
 /* The others'. */
@@ -67,8 +67,8 @@ bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_ter
  * making since; or NULL. Its key and terms are copied. */
 const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key key, int rank, uint64_t since_ns,
                                          weft__card_key *rival_out, weft__card_terms *terms);
-/* Does the owner of this board look at nothing of that comm, and will not? True also if it has not come to make it: once
- * this rank has left, it will not. */
+/* Does the owner of this board look at nothing of that comm, and will not? True also if it has not come to make it:
+ * once this rank has left, it will not. */
 bool weft__board_has_left(const weft__card *board, weft__card_key key, uint32_t incarnation);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Options of a command: what is read, and what is refused with one line. */
 #include "option.h"
 
 #include "complain.h"

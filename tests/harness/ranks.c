@@ -91,12 +91,29 @@ void ranks_both_ways(int ranks, rank_body body, void *argument)
     ranks_as_threads(ranks, NULL, body, argument);
 }
 
+static weft_p2p_batch batch_of(const weft_p2p *messages, size_t count)
+{
+    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    batch.messages = messages;
+    batch.count = count;
+    return batch;
+}
+
+weft_result start_messages(weft_comm *comm, const weft_p2p *messages, size_t count, weft_work *work_out)
+{
+    weft_p2p_batch batch = batch_of(messages, count);
+    return weft_p2p_start(comm, &batch, WEFT_STREAM_HOST, work_out);
+}
+
+weft_result run_messages(weft_comm *comm, const weft_p2p *messages, size_t count)
+{
+    weft_p2p_batch batch = batch_of(messages, count);
+    return weft_p2p_run(comm, &batch, WEFT_STREAM_HOST);
+}
+
 weft_comm *all_ranks(weft_world *world, const char *name, const weft_comm_config *config)
 {
-    int ranks[64], count = weft_world_size(world);
-    for (int r = 0; r < count; r++)
-        ranks[r] = r;
     weft_comm *comm;
-    CHECK_OK(weft_comm_create(world, name, ranks, count, config, &comm));
+    CHECK_OK(weft_comm_create(world, name, NULL, 0, config, &comm));
     return comm;
 }

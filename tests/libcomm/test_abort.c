@@ -272,7 +272,7 @@ static weft_result use(weft_comm *comm, enum left way, float *buffer, weft_work 
         weft_p2p m = {.kind = (way == SEND) == first ? WEFT_SEND : WEFT_RECV, .peer = first};
         m.buffer = buffer;
         m.count = large() / 4;
-        CHECK_OK(weft_p2p_start(comm, &m, 1, 0, WEFT_STREAM_HOST, &work));
+        CHECK_OK(start_messages(comm, &m, 1, &work));
     }
     *work_out = work;
     return first ? WEFT_OK : weft_work_finish(work, WEFT_STREAM_HOST);

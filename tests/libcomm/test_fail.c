@@ -167,7 +167,7 @@ static void nobody_receives(weft_world *world, void *argument)
     void *out;
     CHECK_OK(weft_memory_alloc(world, MIB8 * 4, &out));
     weft_p2p send = {.kind = WEFT_SEND, .peer = 1 - rank, .dtype = WEFT_FP32, .buffer = out, .count = MIB8};
-    weft_result result = weft_p2p_run(comm, &send, 1, 0, WEFT_STREAM_HOST); /* on both ranks: neither receives */
+    weft_result result = run_messages(comm, &send, 1); /* on both ranks: neither receives */
     CHECK_INT(result, WEFT_E_TIMEOUT);
     char want[64];
     snprintf(want, sizeof want, "send to rank %d on channel 0 waits", 1 - rank);
@@ -180,9 +180,8 @@ static void nobody_receives(weft_world *world, void *argument)
     float v;
     comm = all_ranks(world, "silent", &config);
     CHECK_RESULT(
-        weft_p2p_run(comm,
-                     &(weft_p2p){.kind = WEFT_RECV, .peer = 1 - rank, .dtype = WEFT_FP32, .buffer = &v, .count = 1}, 1,
-                     0, WEFT_STREAM_HOST),
+        run_messages(comm,
+                     &(weft_p2p){.kind = WEFT_RECV, .peer = 1 - rank, .dtype = WEFT_FP32, .buffer = &v, .count = 1}, 1),
         WEFT_E_TIMEOUT);
     weft_comm_destroy(comm);
 }
@@ -254,9 +253,8 @@ static void one_dies(weft_world *world, void *argument)
     if (way == COLLECTIVE)
         result = weft_all_reduce_run(comm, &v, &w, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST);
     else if (way == RECEIVE)
-        result =
-            weft_p2p_run(comm, &(weft_p2p){.kind = WEFT_RECV, .peer = 2, .dtype = WEFT_FP32, .buffer = &v, .count = 1},
-                         1, 0, WEFT_STREAM_HOST);
+        result = run_messages(
+            comm, &(weft_p2p){.kind = WEFT_RECV, .peer = 2, .dtype = WEFT_FP32, .buffer = &v, .count = 1}, 1);
     else
         result = weft_barrier_run(fresh, WEFT_STREAM_HOST);
     CHECK_INT(result, WEFT_E_PEER_LOST);

@@ -148,7 +148,7 @@ TEST_LIMIT(a_thread_that_does_not_know_its_rank_ends_its_team, LIMIT_S)
     weft_team_destroy(team);
 }
 
-/* ------------------------------------------------------------------------------------------- threads that do not start */
+/* ---- threads that do not start ---- */
 
 static atomic_int threads_started, thread_that_fails;
 

@@ -14,7 +14,7 @@ static weft_p2p message(weft_p2p_kind kind, int peer, uint32_t channel, float *b
 
 static void run(weft_comm *comm, const weft_p2p *batch, size_t count)
 {
-    CHECK_OK(weft_p2p_run(comm, batch, count, 0, WEFT_STREAM_HOST));
+    CHECK_OK(run_messages(comm, batch, count));
 }
 
 /* ------------------------------------------------------------------------------------------- every size and memory */
@@ -80,7 +80,7 @@ static void many_in_order(weft_world *world, void *argument)
         int c = rank == 0 ? k % 3 : 2 - k / EACH, i = rank == 0 ? k / 3 : k % EACH;
         weft_p2p m =
             message(rank == 0 ? WEFT_SEND : WEFT_RECV, 1 - rank, (uint32_t)c, buffer + (c * EACH + i) * 9000, sizes[c]);
-        CHECK_OK(weft_p2p_start(comm, &m, 1, 0, WEFT_STREAM_HOST, &works[rank][k]));
+        CHECK_OK(start_messages(comm, &m, 1, &works[rank][k]));
     }
     for (int k = 0; k < 3 * EACH; k++)
         CHECK_OK(weft_work_finish(works[rank][3 * EACH - 1 - k], WEFT_STREAM_HOST));
@@ -110,7 +110,7 @@ static void lanes_are_independent(weft_world *world, void *argument)
     weft_work first;
     weft_p2p stuck = message(WEFT_SEND, 1, 0, large, LARGE);
     if (rank == 0)
-        CHECK_OK(weft_p2p_start(comm, &stuck, 1, 0, WEFT_STREAM_HOST, &first));
+        CHECK_OK(start_messages(comm, &stuck, 1, &first));
     for (int i = 0; i < 100; i++) {
         weft_p2p batch[] = {message(WEFT_SEND, 1 - rank, 1, &small, 1), message(WEFT_RECV, 1 - rank, 1, &got, 1)};
         run(comm, batch, 2);
@@ -251,15 +251,14 @@ static void to_oneself(weft_world *world, void *argument)
     run(comm, batch, 4);
     CHECK(in[0] == out[0] && in[1] == out[1]);
     weft_work work;
-    CHECK_RESULT(weft_p2p_start(comm, &batch[1], 1, 0, WEFT_STREAM_HOST, &work), WEFT_E_INVALID);
+    CHECK_RESULT(start_messages(comm, &batch[1], 1, &work), WEFT_E_INVALID);
     CHECK_HAS(weft_last_error(), "without its receive");
     weft_p2p sizes[] = {message(WEFT_SEND, rank, 0, out, 2), message(WEFT_RECV, rank, 0, three, 3)};
-    CHECK_RESULT(weft_p2p_start(comm, sizes, 2, 0, WEFT_STREAM_HOST, &work), WEFT_E_INVALID);
+    CHECK_RESULT(start_messages(comm, sizes, 2, &work), WEFT_E_INVALID);
     CHECK_HAS(weft_last_error(), "sends itself 8 bytes and receives 12");
-    CHECK_RESULT(weft_p2p_start(comm, &(weft_p2p){.kind = WEFT_SEND, .peer = 9}, 1, 0, WEFT_STREAM_HOST, &work),
-                 WEFT_E_RANGE);
+    CHECK_RESULT(start_messages(comm, &(weft_p2p){.kind = WEFT_SEND, .peer = 9}, 1, &work), WEFT_E_RANGE);
     weft_p2p channel = message(WEFT_SEND, rank, 2, out, 1);
-    CHECK_RESULT(weft_p2p_start(comm, &channel, 1, 0, WEFT_STREAM_HOST, &work), WEFT_E_RANGE);
+    CHECK_RESULT(start_messages(comm, &channel, 1, &work), WEFT_E_RANGE);
     CHECK_HAS(weft_last_error(), "channel 2 of 2");
     weft_comm_destroy(comm);
 }
@@ -319,7 +318,7 @@ static void without_p2p(weft_world *world, void *argument)
     CHECK(sum == (float)ranks);
     weft_p2p m[] = {message(WEFT_SEND, rank, 0, &v, 1), message(WEFT_RECV, rank, 0, &sum, 1)};
     weft_work work;
-    CHECK_RESULT(weft_p2p_start(comm, m, 2, 0, WEFT_STREAM_HOST, &work), WEFT_E_UNSUPPORTED);
+    CHECK_RESULT(start_messages(comm, m, 2, &work), WEFT_E_UNSUPPORTED);
     CHECK_HAS(weft_last_error(), "comm plain was made without p2p");
     weft_comm_config got = WEFT_COMM_CONFIG_INIT;
     CHECK_OK(weft_comm_config_get(comm, &got));
@@ -354,14 +353,14 @@ static void sizes_differ(weft_world *world, void *argument)
     CHECK_OK(weft_memory_alloc(world, 1 << 20, &memory));
     heap = memory;
     weft_p2p m = rank == 0 ? message(WEFT_SEND, 1, 0, buffer, 8) : message(WEFT_RECV, 0, 0, buffer, 4);
-    weft_result result = weft_p2p_run(comm, &m, 1, 0, WEFT_STREAM_HOST);
+    weft_result result = run_messages(comm, &m, 1);
     if (rank == 1) {
         CHECK_INT(result, WEFT_E_MISMATCH);
         CHECK_HAS(weft_last_error(), "rank 0 sends 32 bytes, rank 1 receives 16 bytes");
     } else {
         /* A small message may have left before; the next one tells. */
         weft_p2p again = message(WEFT_SEND, 1, 1, heap, 100000);
-        CHECK_RESULT(weft_p2p_run(comm, &again, 1, 0, WEFT_STREAM_HOST), WEFT_E_MISMATCH);
+        CHECK_RESULT(run_messages(comm, &again, 1), WEFT_E_MISMATCH);
         CHECK_HAS(weft_last_error(), "rank 0 sends 32 bytes, rank 1 receives 16 bytes");
     }
     weft_memory_free(world, memory);
@@ -384,7 +383,7 @@ static void tags_differ(weft_world *world, void *argument)
     m.tag = 7;
     run(comm, &m, 1);
     m.tag = rank ? 0x12 : 0x11;
-    weft_result result = weft_p2p_run(comm, &m, 1, 0, WEFT_STREAM_HOST);
+    weft_result result = run_messages(comm, &m, 1);
     if (rank == 1) {
         CHECK_INT(result, WEFT_E_MISMATCH);
         CHECK_HAS(weft_last_error(), "sends tag 0x11, rank 1 receives 0x12");
@@ -395,4 +394,36 @@ static void tags_differ(weft_world *world, void *argument)
 TEST(a_message_with_another_tag_is_refused)
 {
     ranks_both_ways(2, tags_differ, NULL);
+}
+
+/* What one rank has reduced goes on to the next as soon as it is there. */
+static void after_a_sum(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *sums = all_ranks(world, "sums", NULL), *messages = all_ranks(world, "messages", NULL);
+    int rank = weft_world_rank(world), ranks = weft_world_size(world);
+    for (int round = 0; round < 50; round++) {
+        float mine = (float)(rank + round), sum = -1, got = -1;
+        weft_work reduced, sent;
+        CHECK_OK(weft_all_reduce_start(sums, &mine, &sum, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &reduced));
+        weft_p2p both[2] = {
+            {.kind = WEFT_SEND, .peer = (rank + 1) % ranks, .dtype = WEFT_FP32, .buffer = &sum, .count = 1},
+            {.kind = WEFT_RECV, .peer = (rank + ranks - 1) % ranks, .dtype = WEFT_FP32, .buffer = &got, .count = 1}};
+        weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+        batch.messages = both;
+        batch.count = 2;
+        batch.after = reduced;
+        CHECK_OK(weft_p2p_start(messages, &batch, WEFT_STREAM_HOST, &sent));
+        CHECK_OK(weft_work_finish(sent, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(reduced, WEFT_STREAM_HOST));
+        CHECK(got == (float)(ranks * round + ranks * (ranks - 1) / 2));
+        CHECK_RESULT(weft_p2p_start(messages, &batch, WEFT_STREAM_HOST, &sent), WEFT_E_TWICE);
+    }
+    weft_comm_destroy(sums);
+    weft_comm_destroy(messages);
+}
+
+TEST(a_batch_may_run_after_a_work_of_another_comm)
+{
+    ranks_both_ways(3, after_a_sum, NULL);
 }

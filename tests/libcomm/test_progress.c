@@ -31,8 +31,8 @@ static void engine_carries_on(weft_world *world, void *argument)
     enum { COUNT = 300000 };
     void *memory;
     CHECK_OK(weft_memory_alloc(world, COUNT * 4, &memory));
-    /* Where nobody waits for this rank, it may be told of the end as late as when its engine looks round: once a second.
-     * That is tried twice. */
+    /* Where nobody waits for this rank, it may be told of the end as late as when its engine looks round: once a
+     * second. That is tried twice. */
     for (int i = 0; i < 10; i++) {
         int watched = i < 2 ? 3 : 1;
         weft_work a, b, c;
@@ -125,8 +125,9 @@ TEST_LIMIT(no_wake_is_lost_in_a_million_sleeps, 300)
     ranks_as_processes(2, NULL, sleep_often, together);
 }
 
-/* A thread that leaves the seat looks round for the last time, and is held up there. Meanwhile a peer publishes, rings, and
- * the engine wakes, finds the seat taken and sleeps again. Who leaves must notice, or nobody does for a second. */
+/* A thread that leaves the seat looks round for the last time, and is held up there. Meanwhile a peer publishes,
+ * rings, and the engine wakes, finds the seat taken and sleeps again. Who leaves must notice, or nobody does for a
+ * second. */
 static struct {
     weft_world *world; /* of the rank that is held up */
     pthread_t caller;
@@ -175,6 +176,8 @@ static void publish_into_the_gap(weft_world *world, void *argument)
             while (atomic_load(&trap.open) < round)
                 ;
         CHECK_OK(weft_all_reduce_start(comm, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        while (weft_world_rank(world) == 0 && atomic_load(&trap.open) < round) /* the engine was in the seat */
+            CHECK(weft_work_test(work) == WEFT_PENDING);
         while (!weft__work_ended(weft__work_find(work)))
             sched_yield(); /* no call of weft */
         CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
@@ -216,12 +219,11 @@ static void sleep_in_everything(weft_world *world, void *argument)
             CHECK_OK(weft_broadcast_run(comm, memory, memory, 3, WEFT_FP32, i % RANKS, WEFT_STREAM_HOST));
         weft_p2p m[] = {{WEFT_SEND, (rank + 1) % RANKS, 0, WEFT_FP32, memory, c.count, 0},
                         {WEFT_RECV, (rank + RANKS - 1) % RANKS, 0, WEFT_FP32, memory + LARGE, c.count, 0}};
-        CHECK_OK(weft_p2p_run(comm, m, 2, 0, WEFT_STREAM_HOST));
+        CHECK_OK(run_messages(comm, m, 2));
         for (int k = 0; k < 40 && i % 10 == 0; k++) /* and a sender for its lane */
             if (rank < 2)
-                CHECK_OK(weft_p2p_run(comm,
-                                      &(weft_p2p){rank ? WEFT_RECV : WEFT_SEND, !rank, 1, WEFT_FP32, plain, 900, 0}, 1,
-                                      0, WEFT_STREAM_HOST));
+                CHECK_OK(run_messages(
+                    comm, &(weft_p2p){rank ? WEFT_RECV : WEFT_SEND, !rank, 1, WEFT_FP32, plain, 900, 0}, 1));
     }
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
@@ -329,7 +331,7 @@ static void steady_steps(weft_world *world, void *argument)
             CHECK_OK(weft_all_reduce_start(both[k], w, w, 40000, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &works[2 + k]));
             weft_p2p m[] = {{WEFT_SEND, (rank + 1) % ranks, 0, WEFT_FP32, v + 20000, 3000, 0},
                             {WEFT_RECV, (rank + ranks - 1) % ranks, 0, WEFT_FP32, v + 30000, 3000, 0}};
-            CHECK_OK(weft_p2p_start(both[k], m, 2, 0, WEFT_STREAM_HOST, &works[4 + k]));
+            CHECK_OK(start_messages(both[k], m, 2, &works[4 + k]));
             CHECK_OK(weft_all_reduce_start(both[k], v, v, 3, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &works[6 + k]));
             uint64_t span = weft_span_begin(world, 0, (uint64_t)step);
             compute_ms(0.02);

@@ -17,13 +17,13 @@ static void pause_ms(int ms)
 static weft_result send(weft_comm *comm, float *value, int peer)
 {
     weft_p2p m = {.kind = WEFT_SEND, .peer = peer, .dtype = WEFT_FP32, .buffer = value, .count = 1};
-    return weft_p2p_run(comm, &m, 1, 0, WEFT_STREAM_HOST);
+    return run_messages(comm, &m, 1);
 }
 
 static weft_result receive(weft_comm *comm, float *value, int peer)
 {
     weft_p2p m = {.kind = WEFT_RECV, .peer = peer, .dtype = WEFT_FP32, .buffer = value, .count = 1};
-    return weft_p2p_run(comm, &m, 1, 0, WEFT_STREAM_HOST);
+    return run_messages(comm, &m, 1);
 }
 
 static void records(weft_world *world, void *argument)

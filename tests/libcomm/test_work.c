@@ -230,8 +230,8 @@ TEST(threads_may_work_on_comms_of_their_own)
 
 /* ---- works that run after others ---- */
 
-/* A comm that does all at once keeps its order too: the second copy is of what the first one brings, once the peer of the
- * work that it waits for has come. */
+/* A comm that does all at once keeps its order too: the second copy is of what the first one brings, once the peer of
+ * the work that it waits for has come. */
 static void in_order(weft_world *world, void *argument)
 {
     (void)argument;
@@ -386,7 +386,8 @@ TEST(a_work_may_wait_for_one_whose_comm_is_gone)
     ranks_both_ways(2, gone_meanwhile, NULL);
 }
 
-/* What was to run after an unfinished work of a comm that is destroyed, or aborted, or its own, ends; the rest goes on. */
+/* What was to run after an unfinished work of a comm that is destroyed, or aborted, or its own, ends; the rest goes
+ * on. */
 static void let_go(weft_world *world, void *argument)
 {
     const bool *abort_own = argument;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops over rows and elements themselves. This file is compiled once for each instruction set; KERNELS names the table. */
+/* The loops over rows and elements themselves. This file is compiled once for each instruction set; KERNELS names the
+ * table. */
 #include "gpt/host/kernels.h"
 
 #include <float.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16, held in uint16_t: the upper half of an fp32. libcomm converts whole arrays in the same way, but out of sight: the
- * command uses its public headers only, and kernels want a formula that they can compile in. */
+/* bf16, held in uint16_t: the upper half of an fp32. libcomm converts whole arrays in the same way, but out of sight:
+ * the command uses its public headers only, and kernels want a formula that they can compile in. */
 #ifndef WEFT_BENCH_GPT_MATH_BF16_H
 #define WEFT_BENCH_GPT_MATH_BF16_H
 #include "gpt/math/exp.h"

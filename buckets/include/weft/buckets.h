@@ -64,9 +64,10 @@
  *  Before params are saved, say, all are acquired. README.md has a program that can be run.
  *
  *  The microbatches between two steps are a window. The first begin of a window clears the gradients; reductions start
- *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is split,
- *  so that the gradients of some params are made later, when other microbatches have begun, takes
- *  WEFT_BUCKETS_LATE_MARKS: marks are then counted over the window, and it does not matter of which microbatch they are.
+ *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is
+ *  split, so that the gradients of some params are made later, when other microbatches have begun, takes
+ *  WEFT_BUCKETS_LATE_MARKS: marks are then counted over the window, and it does not matter of which microbatch they
+ *  are.
  *
  *  A trainer with an optimizer of its own puts three calls in place of weft_adam_step():
  *
@@ -177,7 +178,8 @@ WEFT_API void weft_buckets_destroy(weft_buckets *set);
  *  are acquired, write them only before the first step or where this rank owns them. Threads: any. Blocks: never. */
 WEFT_API void *weft_buckets_param(const weft_buckets *set, uint32_t param);
 /** Where the gradient of param @p param is; NULL if it is frozen. Borrowed: as long as the set. The trainer adds to it
- *  between begin and its last mark; after the reduction only the owned part has a meaning. Threads: any. Blocks: never. */
+ *  between begin and its last mark; after the reduction only the owned part has a meaning. Threads: any. Blocks:
+ *  never. */
 WEFT_API void *weft_buckets_grad(const weft_buckets *set, uint32_t param);
 /** The layout. Borrowed: as long as the set. Threads: any. Blocks: never. */
 WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
@@ -195,8 +197,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int la
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t start,
                                                             const void *grad, weft_dtype dtype, size_t count);
 /** Say that one contribution to the gradient of @p param is complete in this microbatch; with the last one it is final.
- *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out, but
- *  not with WEFT_BUCKETS_LATE_MARKS.
+ *  In the last microbatch every param is marked, even one that got no gradient. In the others marks may be left out,
+ *  but not with WEFT_BUCKETS_LATE_MARKS.
  *  Threads: owner.  Blocks: never.  Hot.  Stream: the reduction is queued behind what @p stream holds now.
  *  Errors: E_INVALID, E_RANGE, E_TWICE (final already, or reduced already), E_STATE (no microbatch has begun; the
  *  param was not acquired), E_UNSUPPORTED (no such stream here), and what starting an operation may return. */

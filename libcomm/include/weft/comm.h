@@ -44,8 +44,9 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_create_start(weft_world *world, co
 /** Wait until all members are there, have compared what they asked for, and are connected. On failure the comm can
  *  only be destroyed; the members that still wait for this rank then hear why, and all may try again.
  *  Threads: setup.  Blocks: peers.  Collective.
- *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST, E_ABORTED
- *  (or what it was aborted with, here or by a member), and what another member's weft_comm_create_start() gave. */
+ *  Errors: E_STATE, E_MISMATCH (names a rank and what differs), E_TIMEOUT (names who is missing), E_PEER_LOST,
+ *  E_ABORTED (or what it was aborted with, here or by a member), and what another member's weft_comm_create_start()
+ *  gave. */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_create_finish(weft_comm *comm);
 /** Both halves in one call; on failure *comm_out is NULL. Threads: setup. Blocks: peers. Collective.
  *  Errors: those of both. */

@@ -35,23 +35,33 @@ typedef struct weft_p2p {
     void *buffer; /**< Borrowed until finish; read only for a send. */
     size_t count; /**< Elements; 0 is a message too. */
     uint64_t tag; /**< Compared, not matched: a message that meets a receive with another tag is E_MISMATCH. 0 = any. */
+    uint64_t reserved; /**< 0. */
 } weft_p2p;
 
 #define WEFT_P2P_BATCH_MAX 64 /**< Most messages of one batch. */
 
-/** Start all @p count messages of @p batch as one work. Receives and sends go on together, whatever their order here.
- *  @param batch  copied.   @param label  a name for traces and messages, from weft_trace_label(); 0 = none.
- *  @param work_out  given, release with weft_work_finish().
+/** Messages that are started together, as one work. */
+typedef struct weft_p2p_batch {
+    size_t size;              /**< Set by WEFT_P2P_BATCH_INIT. */
+    const weft_p2p *messages; /**< Copied. */
+    size_t count;             /**< Of messages, at most WEFT_P2P_BATCH_MAX. */
+    weft_work after;          /**< Runs after this work of any comm of the world, too; WEFT_WORK_NONE = at once. */
+    uint32_t label;           /**< A name for traces and messages, from weft_trace_label(); 0 = none. */
+    uint32_t reserved;        /**< 0. */
+} weft_p2p_batch;
+#define WEFT_P2P_BATCH_INIT WEFT_SIZED_INIT(weft_p2p_batch)
+
+/** Start a batch. Receives and sends go on together, whatever their order in it.
+ *  @param batch  copied.   @param work_out  given, release with weft_work_finish().
  *  Threads: one at a time for the comm.  Blocks: never.  Hot.
- *  Errors: E_INVALID (also: a send to this rank without its receive), E_RANGE, E_UNSUPPORTED (no p2p on this comm),
- *  E_BUSY, and the error of a comm that has failed. */
-WEFT_API WEFT_NODISCARD weft_result weft_p2p_start(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label,
-                                                   weft_stream after, weft_work *work_out);
+ *  Errors: E_INVALID (also: a send to this rank without its receive), E_RANGE, E_TWICE (batch->after was finished
+ *  before), E_UNSUPPORTED (no p2p on this comm), E_BUSY, and the error of a comm that has failed. */
+WEFT_API WEFT_NODISCARD weft_result weft_p2p_start(weft_comm *comm, const weft_p2p_batch *batch, weft_stream after,
+                                                   weft_work *work_out);
 /** Start and finish in one call. Threads: one at a time for the comm. Blocks: peers on the host stream, else never.
  *  Hot.
  *  Errors: those of weft_p2p_start() and weft_work_finish(). */
-WEFT_API WEFT_NODISCARD weft_result weft_p2p_run(weft_comm *comm, const weft_p2p *batch, size_t count, uint32_t label,
-                                                 weft_stream stream);
+WEFT_API WEFT_NODISCARD weft_result weft_p2p_run(weft_comm *comm, const weft_p2p_batch *batch, weft_stream stream);
 
 /** A batch of one send on channel 0. Contract as weft_p2p_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_isend(weft_comm *comm, const void *buffer, size_t count, weft_dtype dtype,

@@ -50,8 +50,8 @@
  *  what adds to the gradient of a param marks it. A schedule may put `sync` behind a chunk's last B
  *  (WEFT_LOWER_ALIGN_SYNC: `left` is 0); then the callback itself begins a last microbatch and marks every param.
  *
- *  If backwards are split, the set has WEFT_BUCKETS_LATE_MARKS, and every param is marked in every microbatch: in B if B
- *  makes its gradient (norms, say), in W if W does (matrices), in B as well if `split` is 0 and so no W follows. W
+ *  If backwards are split, the set has WEFT_BUCKETS_LATE_MARKS, and every param is marked in every microbatch: in B
+ *  if B makes its gradient (norms, say), in W if W does (matrices), in B as well if `split` is 0 and so no W follows. W
  *  begins nothing: microbatches are counted by their B, and those before may still have W to come, whatever the order.
  *  A bucket is reduced in the B or W that makes the last mark of the window in it.
  *
@@ -102,8 +102,8 @@ typedef struct weft_pipeline_config {
     weft_result (*forward)(void *cookie, const weft_pipeline_task *task);
     weft_result (*backward)(void *cookie, const weft_pipeline_task *task);    /**< If the schedule has B. */
     weft_result (*weight_grad)(void *cookie, const weft_pipeline_task *task); /**< If it has W. */
-    /** The gradients of @p chunk may be reduced as they become final: @p left more B come, 1 or 0, and the W of any that
-     *  are split. NULL = not wanted. */
+    /** The gradients of @p chunk may be reduced as they become final: @p left more B come, 1 or 0, and the W of any
+     *  that are split. NULL = not wanted. */
     weft_result (*sync)(void *cookie, uint32_t chunk, uint32_t left);
     /** All is computed; the last sends may still be under way. NULL = not wanted. */
     weft_result (*finalize)(void *cookie);
