@@ -73,19 +73,13 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
         d->recv = weft__local_offset(lc, c->recv, payload);
 }
 
-static bool reduces(const weft_op *op)
-{
-    return op->what.kind == WEFT_ALL_REDUCE || op->what.kind == WEFT_REDUCE_SCATTER || op->what.kind == WEFT_REDUCE;
-}
-
 /* Can a member that has arrived be waiting for this rank? Of a small operation with a root, one side only waits. */
 static bool waits_for_arrival(const weft__local_comm *lc, const weft_op *op, int member)
 {
-    if (lc->plan.in_slot && op->what.kind == WEFT_BROADCAST)
-        return lc->rank == op->what.root;
-    if (lc->plan.in_slot && op->what.kind == WEFT_REDUCE)
-        return member == op->what.root;
-    return true;
+    const weft__collective_row *row = &weft__collectives[op->what.kind];
+    if (!lc->plan.in_slot || row->senders == WEFT__NOBODY)
+        return true;
+    return sends(lc, op) && weft__concerns(row->receivers, member, op->what.root);
 }
 
 /* This rank has arrived. Compare with those who are there, and wake whom that helps: anyone who can fetch from this
@@ -95,7 +89,7 @@ static void greet(weft__local_comm *lc, weft_op *op)
     bool all = true;
     for (int i = 0; i < lc->count; i++)
         all &= weft__local_met(lc, op, i);
-    bool alone = sends(lc, op) && !reduces(op) && !moves_together(lc);
+    bool alone = sends(lc, op) && !weft__collectives[op->what.kind].reduces && !moves_together(lc);
     for (int i = 0; i < lc->count; i++)
         if (i != lc->rank && waits_for_arrival(lc, op, i) && (all || (alone && lc->met[i] >= op->number)))
             weft__local_wake(lc, i);
@@ -201,7 +195,7 @@ static bool all_have_released(const weft__local_comm *lc, uint64_t number)
 static void release(weft__local_comm *lc, const weft_op *op)
 {
     atomic_store(&lc->page->released, op->number);
-    bool alone = op->what.kind == WEFT_REDUCE && op->what.root == lc->rank;
+    bool alone = weft__collectives[op->what.kind].receivers == WEFT__ROOT && op->what.root == lc->rank;
     for (int i = 0; i < lc->count; i++)
         if (i != lc->rank && weft__local_sleeps(lc, i) && waits_for_release(lc, op, i) &&
             (alone || all_have_released(lc, op->number)))

@@ -80,7 +80,8 @@ void weft__local_look_for_failure(weft__local_comm *lc)
 static bool is_written_by_others(const weft__local_comm *lc)
 {
     const weft_op *op = lc->head;
-    if (!op || lc->phase == WEFT__ENTER || (op->what.kind == WEFT_REDUCE && op->what.root != lc->rank))
+    if (!op || lc->phase == WEFT__ENTER ||
+        !weft__concerns(weft__collectives[op->what.kind].receivers, lc->rank, op->what.root))
         return false;
     if (lc->phase != WEFT__MOVE || lc->plan.fused)
         return lc->plan.fused;
