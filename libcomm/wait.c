@@ -121,7 +121,7 @@ static bool wait_outside(weft_world *world, weft__work *work)
     atomic_fetch_add(&p->sleepers, 1);
     __atomic_store_n(&work->op.waited, 1, __ATOMIC_SEQ_CST);
     seated = weft__seat_try(p);
-    uint64_t sleep_ns = (uint64_t)weft__watchdog_sleep_ms(work, SLEEP_MS) * 1000000;
+    uint64_t sleep_ns = (uint64_t)weft__watchdog_sleep_outside_ms(work, SLEEP_MS) * 1000000;
     if (!seated && !weft__futex_wait((_Atomic uint32_t *)&work->op.result, WEFT_PENDING, sleep_ns)) {
         seated = weft__seat_try(p);
         if (seated && world->own)

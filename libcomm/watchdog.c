@@ -17,10 +17,14 @@ static uint64_t age_ns(const weft__work *work)
     return (uint64_t)((double)(weft__ticks() - work->ready) * work->comm->world->progress.ns_per_tick);
 }
 
+int weft__watchdog_sleep_outside_ms(const weft__work *work, int most_ms)
+{
+    return atomic_load(&work->comm->verdict) == WEFT_OK ? most_ms : FAILED_SLEEP_MS;
+}
+
 int weft__watchdog_sleep_ms(const weft__work *work, int most_ms)
 {
-    if (atomic_load(&work->comm->verdict) != WEFT_OK)
-        return FAILED_SLEEP_MS;
+    most_ms = weft__watchdog_sleep_outside_ms(work, most_ms);
     uint64_t age = age_ns(work), limit = work->comm->timeout_ns;
     uint64_t left_ms = age < limit ? (limit - age) / 1000000 + 1 : 1;
     return left_ms < (uint64_t)most_ms ? (int)left_ms : most_ms;
