@@ -14,6 +14,6 @@ void weft__watchdog_carry_out(weft_world *world);
 /* How long the caller that waits for @p work may sleep: at most @p most_ms, and not past its deadline. */
 int weft__watchdog_sleep_ms(const struct weft__work *work, int most_ms);
 /* The same outside of the seat, where nobody can tell how old the work is. */
-int weft__watchdog_sleep_outside_ms(const weft__work *work, int most_ms);
+int weft__watchdog_sleep_outside_ms(const struct weft__work *work, int most_ms);
 
 #endif
