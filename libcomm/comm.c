@@ -79,6 +79,7 @@ void weft_comm_destroy(weft_comm *comm)
     if (!comm || weft__world_alive(comm->world) != WEFT_OK)
         return;
     weft_world *world = comm->world;
+    weft__last_error said = weft__error_keep();
     weft__progress_enter(world);
     for (weft_comm **link = &world->comms; *link; link = &(*link)->next)
         if (*link == comm) {
@@ -100,6 +101,7 @@ void weft_comm_destroy(weft_comm *comm)
     world->destroyed = comm;
     weft__comms_bury(world, false);
     weft__progress_leave(world);
+    weft__error_restore(&said);
 }
 
 /* ------------------------------------------------------------------------------------------- questions */

@@ -289,9 +289,10 @@ static weft_result look_for_excuse(const weft_comm *comm, int rank, bool ended)
 {
     weft_world *world = comm->world;
     const weft__segment_header *header = world->segments[rank]->header;
+    char text[sizeof header->aborted_text + 32];
     weft_result aborted = (weft_result)atomic_load(&header->aborted);
     if (aborted != WEFT_OK && header->aborted_ns > comm->began_ns)
-        return weft__fail(aborted, "%s [told by rank %d]", header->aborted_text, rank);
+        return weft__fail(aborted, "%s", weft__verdict_told(header->aborted_text, rank, text, sizeof text));
     if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     weft__card_key key;
@@ -342,9 +343,11 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
             return WEFT_PENDING;
         }
         weft__card_terms terms;
+        char text[sizeof terms.verdict_text + 32];
         if (theirs >= mine && weft__board_read(card, comm->key, &terms)) {
             if (left == WEFT__CARD_GAVE_UP)
-                return weft__fail((weft_result)terms.verdict, "%s [told by rank %d]", terms.verdict_text, rank);
+                return weft__fail((weft_result)terms.verdict, "%s",
+                                  weft__verdict_told(terms.verdict_text, rank, text, sizeof text));
             WEFT_TRY(compare_terms(comm, &terms, rank));
             memcpy(cards + (size_t)i * WEFT_BACKEND_CARD_BYTES, terms.backend_card, WEFT_BACKEND_CARD_BYTES);
             seen[i] = true;

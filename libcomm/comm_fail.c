@@ -87,6 +87,8 @@ weft_result weft_comm_abort(weft_comm *comm)
     if (!comm)
         return weft__fail(WEFT_E_INVALID, "no comm to abort");
     WEFT_TRY(weft__world_alive(comm->world));
+    weft__last_error said = weft__error_keep();
     weft_backend_fail(comm, WEFT_E_ABORTED, "comm %s was aborted by rank %d", comm->name, comm->world->rank);
+    weft__error_restore(&said);
     return WEFT_OK;
 }

@@ -240,10 +240,8 @@ weft_result weft_world_open(const weft_world_config *config, weft_world **world_
     pthread_mutex_init(&world->error_lock, NULL);
     weft_result result = open_parts(world, &given);
     if (result != WEFT_OK) {
-        weft__verdict kept = {0}; /* closing may have something to say, too */
-        weft__verdict_add(&kept, result);
         weft_world_close(world);
-        return weft__verdict_result(&kept);
+        return result;
     }
     weft__log(WEFT_LOG_INFO, "world of %d ranks, %s", world->size,
               world->config.team ? "threads of one process"
@@ -278,6 +276,7 @@ void weft_world_close(weft_world *world)
         return;
     if (world->guard && weft__world_alive(world) != WEFT_OK)
         return; /* a child must not disturb its parent's peers */
+    weft__last_error said = weft__error_keep();
     while (world->comms) {
         weft__log(WEFT_LOG_ERROR, "comm %s was not destroyed before its world", world->comms->name);
         weft_comm_destroy(world->comms);
@@ -303,6 +302,7 @@ void weft_world_close(weft_world *world)
     weft__unmap_pages((void *)(uintptr_t)world->guard, WEFT__PAGE);
     pthread_mutex_destroy(&world->error_lock);
     free(world);
+    weft__error_restore(&said);
 }
 
 weft_result weft_world_abort(weft_world *world, weft_result result, const char *why)

@@ -134,6 +134,14 @@ static bool is_known(const char *name)
     return false;
 }
 
+static weft_result refuse_name(const char *name)
+{
+    char names[BACKENDS * (WEFT_BACKEND_NAME_MAX + 2) + 1] = "";
+    for (int i = 0, n = 0; i < atomic_load(&table_count); i++)
+        n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", i ? ", " : "", tables[i].name);
+    return weft__fail(WEFT_E_NOT_FOUND, "there is no backend '%s'; there are: %s", name, names);
+}
+
 static weft_result append(const weft_backend *given)
 {
     if (is_known(given->name))
@@ -232,7 +240,7 @@ weft_result weft__backends_choose(const weft_world *world, const char *name, uin
     const weft__backend_instance *best = NULL;
     bool any = !name || !*name;
     if (!any && !is_known(name))
-        return weft__fail(WEFT_E_NOT_FOUND, "there is no backend '%s'", name);
+        return refuse_name(name);
     for (int i = 0; i < world->backend_count; i++) {
         const weft__backend_instance *b = &world->backends[i];
         /* A comm of one rank is always its own business. */

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 
-static _Thread_local char last_message[512];
+static _Thread_local char last_message[sizeof(weft__last_error)];
 
 const char *weft_result_string(weft_result result)
 {
@@ -64,6 +64,18 @@ const char *weft_result_string(weft_result result)
 const char *weft_last_error(void)
 {
     return last_message;
+}
+
+weft__last_error weft__error_keep(void)
+{
+    weft__last_error kept;
+    memcpy(kept.text, last_message, sizeof kept.text);
+    return kept;
+}
+
+void weft__error_restore(const weft__last_error *kept)
+{
+    memcpy(last_message, kept->text, sizeof last_message);
 }
 
 weft_result weft__fail_quietly(weft_result result, const char *message)

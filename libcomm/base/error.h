@@ -12,6 +12,13 @@ weft_result weft__fail_errno(const char *format, ...) WEFT_PRINTF(1, 2);
 /* Keep a message that was logged elsewhere (a verdict met again). */
 weft_result weft__fail_quietly(weft_result result, const char *message);
 
+/* What weft_last_error() says: kept and put back by calls that do not fail, whatever goes wrong on their way. */
+typedef struct weft__last_error {
+    char text[512];
+} weft__last_error;
+weft__last_error weft__error_keep(void);
+void weft__error_restore(const weft__last_error *kept);
+
 /* For functions that hold nothing: pass a failure up. */
 #define WEFT_TRY(call)                         \
     do {                                       \

@@ -3,6 +3,7 @@
 #include "base/verdict.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,15 @@ void weft__verdict_sign(weft__verdict *verdict, int rank)
     memmove(verdict->text + bytes, verdict->text, sizeof verdict->text - bytes);
     memcpy(verdict->text, name, bytes);
     verdict->text[sizeof verdict->text - 1] = 0;
+}
+
+const char *weft__verdict_told(const char *text, int by_rank, char *out, size_t bytes)
+{
+    bool told = strstr(text, " [told by rank ");
+    int n = snprintf(out, bytes, "%s", text);
+    if (!told && n >= 0 && (size_t)n < bytes)
+        snprintf(out + n, bytes - (size_t)n, " [told by rank %d]", by_rank);
+    return out;
 }
 
 weft_result weft__verdict_result(const weft__verdict *verdict)

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -234,6 +235,20 @@ static weft_result find_rendezvous(const weft_world_config *config, const weft__
     return WEFT_OK;
 }
 
+/* A process of a launcher that weft does not know yet would quietly be a world of its own. */
+static void warn_of_others(char *const *environment)
+{
+    static const char *const sizes[] = {"PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *size = look_up(environment, sizes[i]);
+        if (size && atoi(size) > 1)
+            weft__log(WEFT_LOG_WARN,
+                      "%s is %s, but weft does not know this launcher: this is a world of one rank; set WEFT_RANK, "
+                      "WEFT_SIZE and WEFT_RENDEZVOUS",
+                      sizes[i], size);
+    }
+}
+
 weft_result weft__launch_find(const weft_world_config *config, const weft__env *env, char *const *environment,
                               weft__launch *launch_out)
 {
@@ -247,6 +262,8 @@ weft_result weft__launch_find(const weft_world_config *config, const weft__env *
         found.rank = claims[believed].rank;
         found.size = claims[believed].size;
         found.source = sources[believed].name;
+    } else {
+        warn_of_others(environment);
     }
     WEFT_TRY(find_local(claims, &found));
     uint64_t job = hash_job(claims, found.size, environment);

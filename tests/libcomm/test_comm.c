@@ -151,6 +151,32 @@ TEST(what_was_given_up_makes_room_and_is_told_to_those_who_come_late)
     ranks_both_ways(2, give_up_often, NULL);
 }
 
+/* What went wrong is still said when what it went wrong on has been cleared away. */
+static void clear_away(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "cleared", NULL), *left = all_ranks(world, "left", NULL);
+    weft_work work;
+    if (weft_world_rank(world) == 0)
+        CHECK_OK(weft_barrier_start(left, WEFT_STREAM_HOST, &work));
+    float v = 0;
+    CHECK_RESULT(weft_broadcast_run(comm, &v, &v, 1, WEFT_FP32, 9, WEFT_STREAM_HOST), WEFT_E_RANGE);
+    char said[512];
+    snprintf(said, sizeof said, "%s", weft_last_error());
+    CHECK_HAS(said, "cleared");
+    CHECK_OK(weft_comm_abort(comm));
+    CHECK_STR(weft_last_error(), said);
+    weft_comm_destroy(comm);
+    weft_comm_destroy(left); /* with a work in flight on rank 0 */
+    CHECK_STR(weft_last_error(), said);
+}
+
+TEST(an_error_is_still_said_when_its_comm_is_gone)
+{
+    quiet();
+    ranks_both_ways(2, clear_away, NULL);
+}
+
 /* ---- aborts on the way ---- */
 
 typedef struct abort_case {

@@ -106,7 +106,7 @@ static void comms_differ(weft_world *world, void *argument)
     config.p2p_channels = 0;
     config.backend = "fast";
     CHECK_RESULT(weft_comm_create(world, "x", (int[]){0, 1}, 2, &config, &comm), WEFT_E_NOT_FOUND);
-    CHECK_HAS(weft_last_error(), "'fast'");
+    CHECK_HAS(weft_last_error(), "'fast'; there are: ");
     comm = all_ranks(world, "twice", NULL);
     weft_comm *again;
     CHECK_RESULT(weft_comm_create(world, "twice", (int[]){0, 1}, 2, NULL, &again), WEFT_E_INVALID);

@@ -209,6 +209,21 @@ TEST(mpirun_around_torchrun_is_a_warning)
     CHECK_HAS(warned, "OMPI_COMM_WORLD_RANK is 1 of 2");
 }
 
+TEST(a_launcher_that_is_not_known_is_a_warning)
+{
+    weft_log_set(WEFT_LOG_WARN, keep_warning, NULL);
+    found f = find(NULL, NULL, ENVIRONMENT("PMI_SIZE=1"));
+    CHECK_STR(warned, "");
+    f = find(NULL, NULL, ENVIRONMENT("PMI_RANK=2", "PMI_SIZE=4"));
+    CHECK_OK(f.result);
+    check_place(&f.launch, 0, 1, 0, "no launcher");
+    CHECK_HAS(warned, "PMI_SIZE is 4");
+    CHECK_HAS(warned, "world of one rank");
+    *warned = 0;
+    f = find(NULL, NULL, ENVIRONMENT("PMI_SIZE=4", TORCHRUN("3", "4", "3", "4")));
+    CHECK_STR(warned, "");
+}
+
 TEST(half_a_pair_is_an_error_that_names_the_missing_half)
 {
     const weft__env rank = {.rank = 1, .size = -1, .local_rank = -1}, size = {.rank = -1, .size = 2, .local_rank = -1};

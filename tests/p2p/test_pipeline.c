@@ -235,12 +235,12 @@ static void repeat(weft_world *world, void *argument)
 
 TEST(a_hundred_windows_open_nothing_and_use_the_same_buffers)
 {
-    ranks_as_processes(4, NULL, repeat, &(repeats){.windows = 100, .alone = true});
+    ranks_as_processes(4, NULL, repeat, &(repeats){.windows = test_is_slow() ? 20 : 100, .alone = true});
 }
 
 TEST(a_hundred_windows_on_threads_do_not_hang)
 {
-    ranks_as_threads(4, NULL, repeat, &(repeats){.windows = 100});
+    ranks_as_threads(4, NULL, repeat, &(repeats){.windows = test_is_slow() ? 20 : 100});
 }
 
 TEST(stages_may_be_late_at_random)

@@ -5,6 +5,7 @@
 
 #include "backend/local/local.h"
 #include "base/clock.h"
+#include "base/verdict.h"
 
 #define STUCK_NS 5000000000ull /* a member that does not stop writing is given up then */
 
@@ -29,7 +30,9 @@ static bool take_over_verdict(weft__local_comm *lc, int member, uint64_t number)
     int32_t verdict = atomic_load(&page->verdict);
     if (verdict == WEFT_OK || page->verdict_number > number)
         return false;
-    weft_backend_fail(lc->comm, (weft_result)verdict, "%s [told by rank %d]", page->verdict_text, lc->ranks[member]);
+    char text[sizeof page->verdict_text + 32];
+    weft_backend_fail(lc->comm, (weft_result)verdict, "%s",
+                      weft__verdict_told(page->verdict_text, lc->ranks[member], text, sizeof text));
     return true;
 }
 

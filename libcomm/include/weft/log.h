@@ -6,7 +6,8 @@
 WEFT_BEGIN_DECLS
 
 typedef enum weft_log_level {
-    WEFT_LOG_ERROR = 0, /**< The first to see a failure says it. */
+    WEFT_LOG_ERROR = 0, /**< The first to see a failure says it, unless its caller did something wrong or may try again
+                             (-1 to -19, E_BUSY, E_NOT_FOUND): then the result says it, and the log for debugging. */
     WEFT_LOG_WARN = 1,  /**< Goes on, but not as one would wish. */
     WEFT_LOG_INFO = 2,  /**< What was chosen. */
     WEFT_LOG_DEBUG = 3
