@@ -122,10 +122,11 @@ def a_trace_is_read():
 
 
 def a_rank_that_fails_tells_the_others_why():
-    place, wrong = "            TRY(backward(", "            TRY(weft_buckets_acquire(t->set, step == 3 ? rank : 0, 4, %s));\n"
+    place = "            TRY(backward("
+    wrong = "            TRY(weft_buckets_acquire(t->set, step == 3 ? rank : 0, 4, WEFT_STREAM_HOST));\n"
     program = blocks("c")[1]
     assert place in program
-    (scratch / "wrong.c").write_text(program.replace(place, wrong % "WEFT_STREAM_HOST" + place, 1))
+    (scratch / "wrong.c").write_text(program.replace(place, wrong + place, 1))
     shell("cc -std=c17 -O2 wrong.c $(pkg-config --cflags --libs weft) -o wrong")
     output = shell("weft run -n 2 --threads -- ./wrong 2>&1 || test $? = 1")
     heard = "E_RANGE: rank 1, set 'buckets': params 1 to 5 of 4 are to be acquired [told by rank 1]"
