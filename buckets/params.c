@@ -71,6 +71,8 @@ static weft_result check(const weft_param *param)
 static weft_result count_elements(const weft_param *param, size_t *elements_out)
 {
     size_t elements = 1;
+    if (param->dims == 0 && param->shape[0] != 0)
+        return weft__fail(WEFT_E_INVALID, "param '%s': a shape of %zu, but dims is 0", param->name, param->shape[0]);
     for (int i = 0; i < param->dims; i++) {
         if (param->shape[i] == 0)
             return weft__fail(WEFT_E_INVALID, "param '%s': dimension %d is 0", param->name, i);

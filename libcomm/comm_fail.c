@@ -84,11 +84,18 @@ weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes
 
 weft_result weft_comm_abort(weft_comm *comm)
 {
+    return weft_comm_abort_because(comm, NULL);
+}
+
+weft_result weft_comm_abort_because(weft_comm *comm, const char *why)
+{
     if (!comm)
         return weft__fail(WEFT_E_INVALID, "no comm to abort");
     WEFT_TRY(weft__world_alive(comm->world));
     weft__last_error said = weft__error_keep();
-    weft_backend_fail(comm, WEFT_E_ABORTED, "comm %s was aborted by rank %d", comm->name, comm->world->rank);
+    bool told = why && *why;
+    weft_backend_fail(comm, WEFT_E_ABORTED, "comm %s was aborted by rank %d%s%s", comm->name, comm->world->rank,
+                      told ? ": " : "", told ? why : "");
     weft__error_restore(&said);
     return WEFT_OK;
 }

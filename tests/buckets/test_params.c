@@ -74,6 +74,8 @@ TEST(what_makes_no_sense_is_refused_by_name)
     param.dims = 9;
     refused(params, param, WEFT_E_INVALID, "'w': 9 dimensions");
     param = named("w");
+    param.shape[0] = 2048;
+    refused(params, param, WEFT_E_INVALID, "param 'w': a shape of 2048, but dims is 0");
     param.dims = 2, param.shape[0] = 3;
     refused(params, param, WEFT_E_INVALID, "'w': dimension 1 is 0");
     param.shape[0] = SIZE_MAX / 2, param.shape[1] = 3;
