@@ -7,7 +7,7 @@
 
 /* NULL: errno says why. */
 FILE *out_open(const char *path);
-/* Take what is left to where it goes; closes all but the standard streams. False: not all came there, errno says why. */
+/* Take what is left to where it goes, and close it but for a standard stream. False: some was lost, errno says why. */
 bool out_close(FILE *out);
 /* What a message calls it. */
 const char *out_name(const char *path);
