@@ -4,6 +4,7 @@
 #include <weft/memory.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "layout.h"
 #include "set.h"
@@ -115,8 +116,24 @@ weft_result weft__memory_make(weft_buckets *set, const weft_buckets_config *conf
     return WEFT_OK;
 }
 
+static bool is_stuck(const weft_buckets *set)
+{
+    bool stuck = false;
+    for (uint32_t i = 0; set->buckets && i < set->bucket_count; i++) {
+        stuck |= set->buckets[i].gather.stuck;
+        for (uint32_t k = 0; k < set->buckets[i].reduce_count; k++)
+            stuck |= set->buckets[i].reduce[k].stuck;
+    }
+    return stuck;
+}
+
 void weft__memory_release(weft_buckets *set)
 {
+    if (is_stuck(set)) {
+        weft__log(WEFT_LOG_ERROR, "set '%s': its memory is kept: a rank that stands still may yet write there",
+                  set->name);
+        return;
+    }
     for (uint32_t i = 0; set->memory && i < weft_layout_buffers(set->layout); i++) {
         if (set->memory[i].params_ours)
             weft_memory_free(set->world, set->memory[i].params);

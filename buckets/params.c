@@ -198,5 +198,7 @@ uint64_t weft__params_hash(const weft_params *params, uint32_t index)
     uint64_t hash = weft__hash(e->name_hash, e->param.shape, (size_t)e->param.dims * sizeof *e->param.shape);
     hash = weft__hash(hash, &e->param.dtype, sizeof e->param.dtype);
     hash = weft__hash(hash, &e->param.grad_dtype, sizeof e->param.grad_dtype);
+    hash = weft__hash(hash, &e->param.contributions, sizeof e->param.contributions);
+    hash = weft__hash(hash, &e->param.lr_scale, sizeof e->param.lr_scale);
     return weft__hash(hash, &e->param.flags, sizeof e->param.flags);
 }

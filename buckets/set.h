@@ -16,6 +16,7 @@ typedef struct weft__op {
     weft_comm *comm;
     weft_collective what;
     weft_work work; /* in flight, or none */
+    bool stuck;     /* it ended with E_STUCK: its memory may still be written by others */
 } weft__op;
 
 /* The ranks that share buckets: one lane for dense params, one for expert params if these are shared otherwise. */

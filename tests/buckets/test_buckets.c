@@ -234,7 +234,15 @@ static void other_config(rank_state *r)
     add_param(r->params, "first", 4, 0);
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
     config.bucket_elements = r->rank == 1 ? 77 : 99;
-    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "99 elements a bucket", "rank 1 has sum, 77 elements a bucket");
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "99 elements a bucket", "', sum, 77 elements a bucket");
+}
+
+static void other_set_name(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.name = r->rank == 1 ? "one" : "other";
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "'other', sum", "'one', sum");
 }
 
 /* The ranks of a sum do not own the same elements: the weight is not tied, so its neighbour shifts it. */
@@ -263,6 +271,7 @@ TEST(ranks_that_hold_different_params_are_told_which)
     on_ranks(3, NULL, other_shape);
     on_ranks(2, NULL, other_count);
     on_ranks(2, NULL, other_config);
+    on_ranks(2, NULL, other_set_name);
     on_ranks(4, NULL, other_part);
 }
 
