@@ -18,9 +18,9 @@ static void drop_works(weft_comm *comm)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < comm->slots->count; i++) {
-        if (weft__work_is_free(comm->slots, i))
-            continue;
         weft__work *work = weft__work_at(comm->slots, i);
+        if (weft__work_is_free(work))
+            continue;
         count++;
         if (!weft__work_ended(work))
             weft__progress_done(&work->op, WEFT_E_ABORTED);

@@ -81,9 +81,9 @@ void weft__watchdog_look(weft_world *world)
     p->watched_ns = now;
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
         for (uint32_t i = 0; comm->slots && i < comm->slots->count; i++) {
-            if (atomic_load_explicit(&comm->slots->free[i / 64], memory_order_acquire) >> (i % 64) & 1)
-                continue;
             weft__work *work = weft__work_at(comm->slots, i);
+            if (weft__work_is_free(work))
+                continue;
             if (atomic_load(&work->taken_up) && !weft__work_ended(work) && !comm->aborted)
                 look_at(comm, work);
         }

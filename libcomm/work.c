@@ -11,12 +11,13 @@
 #include "comm.h"
 #include "world.h"
 
+#define FEW 8 /* slots that are looked at each time */
+
 /* ------------------------------------------------------------------------------------------- slots */
 
 static weft_result map_slots(weft__work_slots *slots)
 {
-    slots->free = weft__alloc(slots->count / 64 * sizeof *slots->free);
-    slots->pages = slots->free ? weft__map_pages(slots->bytes) : NULL;
+    slots->pages = weft__map_pages(slots->bytes);
     if (!slots->pages)
         return WEFT_E_NO_MEMORY;
     if ((uint64_t)(uintptr_t)(slots->pages + slots->bytes) >> 47)
@@ -31,7 +32,6 @@ static weft_result map_slots(weft__work_slots *slots)
 static void free_slots(weft__work_slots *slots)
 {
     weft__unmap_pages(slots->pages, slots->bytes);
-    free(slots->free);
     free(slots);
 }
 
@@ -57,8 +57,7 @@ weft_result weft__work_pool_take(weft_world *world, uint32_t count, size_t memor
         pool->first = slots;
     }
     slots->in_use = true;
-    for (uint32_t i = 0; i < count / 64; i++)
-        atomic_store(&slots->free[i], UINT64_MAX);
+    slots->next_of_many = FEW;
     *slots_out = slots;
     return WEFT_OK;
 }
@@ -67,8 +66,7 @@ void weft__work_pool_give(weft__work_slots *slots)
 {
     /* A work that was never finished is stale from here on. */
     for (uint32_t i = 0; i < slots->count; i++)
-        if (!weft__work_is_free(slots, i))
-            atomic_fetch_and(&weft__work_at(slots, i)->state, ~(WEFT__WORK_CLAIMED | WEFT__WORK_HOLDS));
+        atomic_fetch_and(&weft__work_at(slots, i)->state, ~(WEFT__WORK_CLAIMED | WEFT__WORK_HOLDS));
     slots->in_use = false;
 }
 
@@ -81,21 +79,30 @@ void weft__work_pool_close(weft__work_pool *pool)
     pool->first = NULL;
 }
 
+static weft__work *free_among(const weft__work_slots *slots, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (weft__work_is_free(weft__work_at(slots, i)))
+            return weft__work_at(slots, i);
+    return NULL;
+}
+
+/* One of the first few, which are in the cache; where many are in flight, the next one round. */
 weft__work *weft__work_take(weft__work_slots *slots)
 {
-    for (uint32_t word = 0; word < slots->count / 64; word++) {
-        uint64_t set = atomic_load_explicit(&slots->free[word], memory_order_acquire);
-        if (!set)
-            continue;
-        uint32_t bit = (uint32_t)__builtin_ctzll(set);
-        atomic_fetch_and_explicit(&slots->free[word], ~((uint64_t)1 << bit), memory_order_relaxed);
-        weft__work *work = weft__work_at(slots, word * 64 + bit);
-        uint64_t last = atomic_load_explicit(&work->state, memory_order_relaxed) >> WEFT__WORK_STATE_SHIFT;
-        uint64_t generation = last % (((uint64_t)1 << WEFT__WORK_GENERATION_BITS) - 1) + 1; /* never 0 */
-        atomic_store_explicit(&work->state, generation << WEFT__WORK_STATE_SHIFT | 1, memory_order_release);
-        return work;
+    weft__work *work = free_among(slots, 0, FEW);
+    if (!work) {
+        work = free_among(slots, slots->next_of_many, slots->count);
+        if (!work)
+            work = free_among(slots, FEW, slots->next_of_many);
+        if (!work)
+            return NULL;
+        slots->next_of_many = work->index + 1;
     }
-    return NULL;
+    uint64_t last = atomic_load_explicit(&work->state, memory_order_relaxed) >> WEFT__WORK_STATE_SHIFT;
+    uint64_t generation = last % (((uint64_t)1 << WEFT__WORK_GENERATION_BITS) - 1) + 1; /* never 0 */
+    atomic_store_explicit(&work->state, generation << WEFT__WORK_STATE_SHIFT | 1, memory_order_release);
+    return work;
 }
 
 /* ------------------------------------------------------------------------------------------- values and holds */
@@ -170,10 +177,8 @@ void weft__work_release(weft__work *work)
         if ((state & WEFT__WORK_HOLDS) != 1)
             return;
     }
-    weft__work_slots *slots = work->slots;
     atomic_store_explicit(&work->state, state >> WEFT__WORK_STATE_SHIFT << WEFT__WORK_STATE_SHIFT,
-                          memory_order_relaxed);
-    atomic_fetch_or_explicit(&slots->free[work->index / 64], (uint64_t)1 << (work->index % 64), memory_order_release);
+                          memory_order_release);
 }
 
 /* ------------------------------------------------------------------------------------------- calls */

@@ -41,7 +41,7 @@ typedef struct weft__work_slots {
     unsigned char *pages;
     size_t stride, bytes;
     uint32_t count;                /* a multiple of 64 */
-    _Atomic uint64_t *free;        /* bit set = free */
+    uint32_t next_of_many;         /* where to look for a free one, beyond the first few */
     struct weft__work_slots *next; /* in the pool */
     bool in_use;
 } weft__work_slots;
@@ -62,9 +62,10 @@ static inline weft__work *weft__work_at(const weft__work_slots *slots, uint32_t 
     return (weft__work *)(slots->pages + index * slots->stride);
 }
 
-static inline bool weft__work_is_free(const weft__work_slots *slots, uint32_t index)
+/* Only who starts operations on the comm makes it live again. */
+static inline bool weft__work_is_free(weft__work *work)
 {
-    return atomic_load_explicit(&slots->free[index / 64], memory_order_acquire) >> (index % 64) & 1;
+    return !(atomic_load_explicit(&work->state, memory_order_acquire) & WEFT__WORK_HOLDS);
 }
 
 /* A free slot, held once; NULL: all are in flight. One caller at a time for the comm. */
