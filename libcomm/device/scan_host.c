@@ -91,7 +91,7 @@ weft__double2 weft__sum_of_squares(const void *src, size_t count, weft_dtype dty
     else
         add_squares_by_blocks(&sum, src, count, dtype);
     weft__double2 total = {0, 0};
-    for (int lane = 0; lane < LANES; lane++)
+    for (size_t lane = 0; lane < LANES && lane < count; lane++) /* the others are exactly zero */
         total = weft__double2_add(total, weft__double2_of(sum.high[lane], sum.low[lane]));
     return isfinite(total.high) ? total : weft__double2_of(plain_sum_of_squares(src, count, dtype), 0);
 }
