@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft gpt`: reads the options and trains, as the rank or the ranks that this process is. */
+/* `weft gpt`: reads the options and plans, or trains as the rank or the ranks that this process is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weft/log.h>
 
 #include "gpt/host/gemm.h"
+#include "gpt/plan.h"
 #include "gpt/train.h"
 #include "subcommands.h"
 
@@ -22,6 +23,10 @@ int command_gpt(int argc, char **argv)
     gpt_gemm_restart(argv - 1); /* main()'s */
     if (gpt_options_read(&run.options, argc, argv, &run.failure) == EXIT_DONE)
         return EXIT_DONE;
+    if (run.options.plan && !run.failure.code && gpt_plan_run(&run.options, &run.failure) == 0)
+        return EXIT_DONE;
+    if (run.options.plan)
+        return complain(run.failure.code, "%s", run.failure.text);
     if (!getenv("WEFT_LOG"))
         weft_log_set(WEFT_LOG_WARN, show_warnings, &run);
     weft_world_config config = gpt_train_world(&run);
