@@ -32,7 +32,7 @@ static const gpt_options defaults = {
     .decay_style = GPT_LR_COSINE,
     .seed = 1234,
     .rate = 3e-3,
-    .lowest_rate = 3e-4,
+    .lowest_rate = -1, /* follows from the highest */
     .weight_decay = 0.01,
     .clip = 1,
     .beta1 = 0.9,
@@ -99,7 +99,7 @@ static const option table[] = {
     {"train-iters", OPTION_INT, AT(iterations), 1, MANY, "STEPS", "how many (300)"},
     {"train-samples", OPTION_SIZE, AT(samples), 1, 1e15, "SAMPLES", "the same, said in samples"},
     {"lr", OPTION_REAL, AT(rate), 1e-30, 1e30, "X", "highest learning rate (3e-3)"},
-    {"min-lr", OPTION_REAL, AT(lowest_rate), 0, 1e30, "X", "lowest learning rate (3e-4)"},
+    {"min-lr", OPTION_REAL, AT(lowest_rate), 0, 1e30, "X", "lowest learning rate (a tenth of lr)"},
     {"lr-decay-style", OPTION_CHOICE, AT(decay_style), 0, 0, GPT_LR_STYLES, "(cosine)"},
     {"lr-decay-iters", OPTION_INT, AT(decay_iterations), 1, MANY, "STEPS", "when the decay is over (train-iters)"},
     {"lr-warmup-iters", OPTION_INT, AT(warmup_iterations), 0, MANY, "STEPS", "rise from 0 (0)"},
