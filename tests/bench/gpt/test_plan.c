@@ -28,12 +28,10 @@ static void read_flags(const char *line, gpt_options *options)
     CHECK_MSG(result == OPTIONS_GO, "'%s': %s", line, failure.text);
 }
 
-static gpt_plan open_plan(const gpt_options *options)
+static void open_plan(gpt_plan *plan, const gpt_options *options)
 {
-    gpt_plan plan;
     gpt_failure failure = {0};
-    CHECK_MSG(gpt_plan_open(&plan, options, &failure) == 0, "%s", failure.text);
-    return plan;
+    CHECK_MSG(gpt_plan_open(plan, options, &failure) == 0, "%s", failure.text);
 }
 
 static json *plan_json(const gpt_plan *plan)
@@ -69,7 +67,8 @@ TEST(a_known_model_has_the_numbers_worked_out_by_hand)
     gpt_options o;
     read_llama("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 8 --global-batch-size 16",
                &o);
-    gpt_plan plan = open_plan(&o);
+    gpt_plan plan;
+    open_plan(&plan, &o);
     json *j = plan_json(&plan), *params = json_get(j, "params");
     CHECK_INT(json_int(json_get(params, "layer"), -1), 60821504);
     CHECK_INT(json_int(json_get(params, "total"), -1), 1498482688);
@@ -102,7 +101,8 @@ TEST(thousands_of_ranks_are_planned_as_well)
     read_llama("--tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --world-size 8192 "
                "--global-batch-size 4096 --plan-rank 8191",
                &o);
-    gpt_plan plan = open_plan(&o);
+    gpt_plan plan;
+    open_plan(&plan, &o);
     CHECK_INT(plan.layout.data, 64);
     CHECK_INT(plan.layout.microbatches, 64);
     CHECK_INT(plan.layout.stage, 15);
@@ -124,7 +124,8 @@ TEST(an_interleaved_pipeline_has_a_smaller_bubble)
     read_flags("--num-layers 8 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 "
                "--micro-batch-size 1 --global-batch-size 8",
                &o);
-    gpt_plan plan = open_plan(&o);
+    gpt_plan plan;
+    open_plan(&plan, &o);
     CHECK_NEAR(plan.bubble, 3.0 / (2 * 8 + 3), 1e-12);
     CHECK_INT(plan.ranks, 4); /* what the layout needs */
     gpt_plan_close(&plan);
@@ -307,7 +308,8 @@ static void compare(weft_world *world, void *argument)
     open_rank(&r, world, &o);
     gpt_options about = o;
     about.world_size = weft_world_size(world), about.plan_rank = weft_world_rank(world);
-    gpt_plan plan = open_plan(&about);
+    gpt_plan plan;
+    open_plan(&plan, &about);
     check_place(&r, &plan);
     check_kept(&r, &plan);
     check_sent(&r, world, &plan);
@@ -339,7 +341,8 @@ TEST(a_plan_has_the_numbers_of_the_summary)
     char line[1024];
     snprintf(line, sizeof line, "%s %s", training_model(), c.flags);
     read_flags(line, &o);
-    gpt_plan plan = open_plan(&o);
+    gpt_plan plan;
+    open_plan(&plan, &o);
     json *j = plan_json(&plan);
     training t = training_on_threads(c.ranks, c.flags);
     CHECK_INT(t.code, 0);
