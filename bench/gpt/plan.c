@@ -110,11 +110,6 @@ static void find_slots(const gpt_plan *plan, size_t stage, size_t *slots, size_t
 
 /* ---- a stage ---- */
 
-static size_t message_bytes(const gpt_plan *plan)
-{
-    return plan->shape.rows * plan->shape.hidden * weft_dtype_bytes(plan->shape.dtype);
-}
-
 static int open_parts(const gpt_plan *plan, size_t number, gpt_plan_stage *stage, gpt_failure *failure)
 {
     size_t chunks = plan->shape.virtual_stages, *slots = calloc(2 * chunks, sizeof *slots);
@@ -137,7 +132,7 @@ static void count_params(gpt_plan_stage *stage, const gpt_part *part)
     }
 }
 
-/* Of gradients that are summed over further ranks, the elements that @p replica owns. */
+/* Of gradients that are summed over further ranks, the elements that this replica owns. */
 static void count_sums(gpt_plan_stage *stage, const gpt_part *part, const weft_layout *buckets)
 {
     for (size_t i = 0; i < part->chunk.param_count; i++) {
@@ -202,7 +197,7 @@ static weft_result count_part(const gpt_plan *plan, gpt_plan_stage *stage, size_
 static void count_messages(const gpt_plan *plan, size_t number, gpt_plan_stage *stage)
 {
     const weft_stage_needs *needs = &plan->needs[number];
-    size_t count, each = message_bytes(plan);
+    size_t count, each = gpt_shape_message(&plan->shape) * weft_dtype_bytes(plan->shape.dtype);
     const weft_action *actions = weft_schedule_actions(plan->schedule, (uint32_t)number, &count);
     for (const weft_action *a = actions; a < actions + count; a++)
         if (a->kind == WEFT_ACTION_RECV_F || a->kind == WEFT_ACTION_RECV_B)

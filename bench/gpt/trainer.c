@@ -15,7 +15,7 @@ static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline *
     weft_schedule *schedule;
     GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, &schedule));
     weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
-    config.count = t->shape.rows * t->shape.hidden;
+    config.count = gpt_shape_message(&t->shape);
     config.dtype = t->shape.dtype;
     config.cookie = t;
     config.forward = gpt_forward;
