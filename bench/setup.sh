@@ -31,14 +31,16 @@ install_tools() {
     install gcc libc6-dev pkg-config meson ninja-build libhwloc-dev libopenblas-serial-dev "$@"
 }
 
-# build FOLDER [OPTION...]: configure if need be, and build.
+# build FOLDER TARGETS [OPTION...]: configure if need be, and build the targets; "" = all.
 build() {
     folder=$1
-    shift
-    if [ -f "$folder/build.ninja" ]; then
-        meson configure "$folder" "$@" >/dev/null
-    else
+    targets=$2
+    shift 2
+    if [ ! -f "$folder/build.ninja" ]; then
         meson setup "$folder" "$top" "$@" >&2
+    elif [ $# -gt 0 ]; then
+        meson configure "$folder" "$@" >/dev/null
     fi
-    ninja -C "$folder" >&2
+    # shellcheck disable=SC2086
+    ninja -C "$folder" $targets >&2
 }

@@ -133,6 +133,7 @@ void weft_adam_reset(weft_adam *adam)
     if (!adam)
         return;
     adam->steps = 0;
+    adam->skipping = false;
     memset(adam->memory, 0, adam->memory_floats * sizeof *adam->memory);
 }
 

@@ -15,6 +15,7 @@ typedef struct weft__adam_state {
 struct weft_adam {
     float beta1, beta2, epsilon;
     uint64_t steps; /* made so far */
+    bool skipping;  /* the last one was skipped */
     uint32_t set_count;
     weft_buckets **sets;
     weft__adam_state **states; /* of each set: one a bucket */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set: checks what it is given, makes its parts in order, and gives them back. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "params.h"
@@ -124,48 +124,13 @@ weft_result weft_buckets_create(weft_params *params, const weft_buckets_comms *c
     return result;
 }
 
-static void abort_comm(weft__op *op)
-{
-    (void)weft_comm_abort(op->comm);
-}
-
-static void finish_anyhow(weft__op *op)
-{
-    (void)weft__op_finish(op, WEFT_STREAM_HOST);
-}
-
-/* Call @p visit for every operation in flight. Returns how many there were. */
-static uint32_t each_in_flight(weft_buckets *set, void (*visit)(weft__op *op))
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < set->bucket_count; i++) {
-        weft__bucket *bucket = &set->buckets[i];
-        for (uint32_t k = 0; k <= bucket->reduce_count; k++) {
-            weft__op *op = k < bucket->reduce_count ? &bucket->reduce[k] : &bucket->gather;
-            if (op->work.value) {
-                visit(op);
-                count++;
-            }
-        }
-    }
-    return count;
-}
-
-/* Nothing may be in flight when comms are destroyed. Works of an aborted comm end at once. */
-static void stop(weft_buckets *set)
-{
-    uint32_t in_flight = each_in_flight(set, abort_comm);
-    if (!in_flight)
-        return;
-    weft__log(WEFT_LOG_WARN, "set '%s': destroyed with %u operations in flight", set->name, in_flight);
-    each_in_flight(set, finish_anyhow);
-}
-
 void weft_buckets_destroy(weft_buckets *set)
 {
     if (!set)
         return;
-    stop(set);
+    char said[WEFT__SAID_BYTES]; /* stays what it is: the caller may still want to tell it */
+    snprintf(said, sizeof said, "%s", weft_last_error());
+    weft__stop(set, said);
     weft__comms_release(set);
     weft__guard_release(set);
     weft__memory_release(set);
@@ -179,6 +144,7 @@ void weft_buckets_destroy(weft_buckets *set)
     weft__params_release(set->params);
     free(set->name);
     free(set);
+    (void)weft__fail_quietly(WEFT_OK, said);
 }
 
 static const weft_layout_place *place_of(const weft_buckets *set, uint32_t param)

@@ -4,6 +4,7 @@
 #include <weft/memory.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "layout.h"
 #include "set.h"
@@ -26,6 +27,36 @@ static weft_result take(weft_buckets *set, uint32_t buffer, const char *what, vo
         return weft__fail(WEFT_E_INVALID, "set '%s': the arena for the %s of buffer %u is not aligned to its elements",
                           set->name, what, buffer);
     *memory_out = given;
+    return WEFT_OK;
+}
+
+/* A run of bytes. */
+typedef struct extent {
+    uintptr_t start, end;
+} extent;
+
+/* Number @p index of the extents of all buffers: values and gradients in turn. */
+static extent extent_of(const weft_buckets *set, uint32_t index)
+{
+    const weft__memory *memory = &set->memory[index / 2];
+    const weft_layout_buffer *buffer = weft_layout_buffer_at(set->layout, index / 2);
+    uintptr_t start = (uintptr_t)(index % 2 ? memory->grads : memory->params);
+    return (extent){start,
+                    start + weft__dtype_offset(buffer->elements, index % 2 ? buffer->grad_dtype : buffer->dtype)};
+}
+
+/* No two of the trainer's arenas may share a byte. */
+static weft_result check_apart(const weft_buckets *set)
+{
+    static const char *const what[] = {"params", "gradients"};
+    for (uint32_t i = 0; i < 2 * weft_layout_buffers(set->layout); i++)
+        for (uint32_t k = 0; k < i; k++) {
+            extent a = extent_of(set, k), b = extent_of(set, i);
+            if (a.start < b.end && b.start < a.end)
+                return weft__fail(WEFT_E_INVALID,
+                                  "set '%s': the arenas for the %s of buffer %u and the %s of buffer %u overlap",
+                                  set->name, what[k % 2], k / 2, what[i % 2], i / 2);
+        }
     return WEFT_OK;
 }
 
@@ -79,13 +110,30 @@ weft_result weft__memory_make(weft_buckets *set, const weft_buckets_config *conf
         set->usage.param_bytes += buffer->elements * element;
         set->usage.grad_bytes += buffer->elements * grad;
     }
+    WEFT_TRY(check_apart(set));
     for (uint32_t i = 0; i < set->bucket_count; i++)
         bind_bucket(set, &set->buckets[i]);
     return WEFT_OK;
 }
 
+static bool is_stuck(const weft_buckets *set)
+{
+    bool stuck = false;
+    for (uint32_t i = 0; set->buckets && i < set->bucket_count; i++) {
+        stuck |= set->buckets[i].gather.stuck;
+        for (uint32_t k = 0; k < set->buckets[i].reduce_count; k++)
+            stuck |= set->buckets[i].reduce[k].stuck;
+    }
+    return stuck;
+}
+
 void weft__memory_release(weft_buckets *set)
 {
+    if (is_stuck(set)) {
+        weft__log(WEFT_LOG_ERROR, "set '%s': its memory is kept: a rank that stands still may yet write there",
+                  set->name);
+        return;
+    }
     for (uint32_t i = 0; set->memory && i < weft_layout_buffers(set->layout); i++) {
         if (set->memory[i].params_ours)
             weft_memory_free(set->world, set->memory[i].params);

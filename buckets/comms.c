@@ -71,6 +71,14 @@ weft_result weft__comms_plan(weft_buckets *set)
     return WEFT_OK;
 }
 
+/* Nothing else about a comm like the given one can be invalid. */
+static weft_result refuse_name(const weft_buckets *set, const request *r)
+{
+    if (r->name != set->name)
+        return weft__fail(WEFT_E_INVALID, "set '%s': the name '%s' of a sum is taken", set->name, r->name);
+    return weft__fail(WEFT_E_INVALID, "set '%s': the name is taken; set weft_buckets_config.name", set->name);
+}
+
 static weft_result start(const weft_buckets *set, const request *r)
 {
     char name[WEFT_COMM_NAME_MAX + 1];
@@ -83,7 +91,9 @@ static weft_result start(const weft_buckets *set, const request *r)
     config.works = r->works;
     config.p2p_channels = 0;
     config.flags |= WEFT_COMM_NO_P2P | WEFT__COMM_OWN;
-    return result == WEFT_OK ? weft_comm_create_start(set->world, name, ranks, size, &config, r->made) : result;
+    if (result == WEFT_OK)
+        result = weft_comm_create_start(set->world, name, ranks, size, &config, r->made);
+    return result == WEFT_E_INVALID ? refuse_name(set, r) : result;
 }
 
 /* All of them, also behind a failure: ranks must not differ in how often they have used a name. */

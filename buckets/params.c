@@ -71,6 +71,8 @@ static weft_result check(const weft_param *param)
 static weft_result count_elements(const weft_param *param, size_t *elements_out)
 {
     size_t elements = 1;
+    if (param->dims == 0 && param->shape[0] != 0)
+        return weft__fail(WEFT_E_INVALID, "param '%s': a shape of %zu, but dims is 0", param->name, param->shape[0]);
     for (int i = 0; i < param->dims; i++) {
         if (param->shape[i] == 0)
             return weft__fail(WEFT_E_INVALID, "param '%s': dimension %d is 0", param->name, i);
@@ -196,5 +198,7 @@ uint64_t weft__params_hash(const weft_params *params, uint32_t index)
     uint64_t hash = weft__hash(e->name_hash, e->param.shape, (size_t)e->param.dims * sizeof *e->param.shape);
     hash = weft__hash(hash, &e->param.dtype, sizeof e->param.dtype);
     hash = weft__hash(hash, &e->param.grad_dtype, sizeof e->param.grad_dtype);
+    hash = weft__hash(hash, &e->param.contributions, sizeof e->param.contributions);
+    hash = weft__hash(hash, &e->param.lr_scale, sizeof e->param.lr_scale);
     return weft__hash(hash, &e->param.flags, sizeof e->param.flags);
 }

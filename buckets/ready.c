@@ -149,7 +149,8 @@ static weft_result refuse_unused(const weft_buckets *set, const weft__bucket *bu
         const weft__mark *mark = &set->marks[param];
         if (marks_of(set, mark) < marks_due(set, mark))
             return weft__refuse(set, bucket, param, WEFT_E_STATE,
-                                "not marked ready in the %s (%" PRIu64 " of %" PRIu64 " marks); %u of %u params are",
+                                "not marked ready in the %s (%" PRIu64 " of %" PRIu64
+                                " marks); %u of %u params of its bucket are marked",
                                 set->flags & WEFT_BUCKETS_LATE_MARKS ? "window" : "last microbatch",
                                 marks_of(set, mark), marks_due(set, mark), of - bucket->pending, of);
     }

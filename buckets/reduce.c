@@ -81,7 +81,7 @@ weft_result weft__reduce_start(weft_buckets *set, weft__bucket *bucket)
         op->what.after = before;
         weft_result result = weft_collective_start(op->comm, &op->what, bucket->stream, &op->work);
         if (result != WEFT_OK && i > 0) /* the chain has begun and cannot be made whole: tell its ranks */
-            (void)weft_comm_abort(op->comm);
+            (void)weft_comm_abort_because(op->comm, weft_last_error());
         WEFT_TRY(result);
         if (i == 0)
             WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_LAUNCH));
@@ -100,7 +100,9 @@ weft_result weft__op_finish(weft__op *op, weft_stream stream)
     }
     weft_work work = op->work;
     op->work = WEFT_WORK_NONE;
-    return weft_work_finish(work, stream);
+    weft_result result = weft_work_finish(work, stream);
+    op->stuck |= result == WEFT_E_STUCK;
+    return result;
 }
 
 /* Wait for the chain of a bucket, and make its owned gradients what the optimizer and the norm take. */

@@ -16,6 +16,7 @@ typedef struct weft__op {
     weft_comm *comm;
     weft_collective what;
     weft_work work; /* in flight, or none */
+    bool stuck;     /* it ended with E_STUCK: its memory may still be written by others */
 } weft__op;
 
 /* The ranks that share buckets: one lane for dense params, one for expert params if these are shared otherwise. */
@@ -160,6 +161,10 @@ void weft__guard_release(weft_buckets *set);
 void weft__guard_close(const weft__bucket *bucket);
 void weft__guard_open(const weft__bucket *bucket);
 
+/* stop.c: nothing may be in flight when comms are destroyed. @p said: the last failure on this thread, which may be why
+ * the set goes. */
+#define WEFT__SAID_BYTES 512 /* of weft_last_error() */
+void weft__stop(weft_buckets *set, const char *said);
 /* ready.c: may every param count as final? If not, names the first. */
 weft_result weft__ready_check(const weft_buckets *set);
 /* Every param counts as final: start what is left. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The step: reductions, norm, and bucket by bucket the optimizer with the gather right behind it. */
 #include <math.h>
+#include <stdio.h>
 
 #include "adam.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sized.h"
 
 #define CLIP_EPSILON 1e-6
@@ -56,6 +58,21 @@ static weft_result update_all(weft_adam *adam, const weft_step *how, float clip)
     return WEFT_OK;
 }
 
+/* Once in a run of them, on one rank. */
+static void tell_skipped(const weft_adam *adam, const weft_step_report *report)
+{
+    const weft_buckets *set = adam->sets[0];
+    if (adam->skipping || weft_comm_rank(set->norm_comm) != 0)
+        return;
+    char who[48] = "";
+    if (report->nonfinite_rank >= 0)
+        snprintf(who, sizeof who, "; rank %d made it", report->nonfinite_rank);
+    else if (!(set->flags & WEFT_BUCKETS_CHECK_FINITE))
+        snprintf(who, sizeof who, "; WEFT_BUCKETS_CHECK_FINITE finds the param");
+    weft__log(WEFT_LOG_WARN, "set '%s': step %llu is skipped: the norm is %g%s", set->name,
+              (unsigned long long)adam->steps + 1, (double)report->norm, who);
+}
+
 static weft_result skip_all(weft_adam *adam)
 {
     for (uint32_t i = 0; i < adam->set_count; i++)
@@ -75,6 +92,9 @@ weft_result weft_adam_step(weft_adam *adam, const weft_step *how, weft_step_repo
     WEFT_TRY(weft__norm_exchange(adam->sets, adam->set_count, &report.norm, &report.nonfinite_rank));
     report.clip = clip_of(&own, report.norm);
     report.skipped = !isfinite(report.norm);
+    if (report.skipped)
+        tell_skipped(adam, &report);
+    adam->skipping = report.skipped;
     if (report.skipped)
         WEFT_TRY(skip_all(adam));
     else

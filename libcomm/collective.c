@@ -83,6 +83,8 @@ static weft_result prepare(weft_comm *comm, const weft_collective *what, weft_st
 {
     weft_collective own;
     WEFT_TRY(weft__comm_usable(comm, WEFT_CAP_COLLECTIVE));
+    if (!what)
+        return weft__fail(WEFT_E_INVALID, "comm %s: no collective", comm->name);
     if (__builtin_expect(what->size != sizeof *what, 0)) { /* a caller of another version */
         own = (weft_collective){0};
         WEFT_TRY(weft__take_sized(&own, sizeof own, what, "weft_collective"));
@@ -103,6 +105,8 @@ static weft_result prepare(weft_comm *comm, const weft_collective *what, weft_st
 weft_result weft_collective_start(weft_comm *comm, const weft_collective *what, weft_stream after, weft_work *work_out)
 {
     weft__work *work;
+    if (!work_out)
+        return weft__fail(WEFT_E_INVALID, "a collective is started without a place for its work");
     WEFT_TRY(prepare(comm, what, after, &work));
     *work_out = weft__start(work);
     return WEFT_OK;

@@ -15,6 +15,7 @@
 #include "comm.h"
 
 #define WORKS        64
+#define WORKS_MOST   4096
 #define P2P_CHANNELS 2
 
 /* ------------------------------------------------------------------------------------------- what is asked for */
@@ -51,9 +52,9 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
     WEFT_TRY(weft__take_sized(config, sizeof *config, given, "weft_comm_config"));
     if (config->flags & ~(WEFT_COMM_EXACT | WEFT_COMM_NO_P2P | WEFT__COMM_OWN))
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
+    if (config->works > WORKS_MOST)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.works is %u, more than %d", config->works, WORKS_MOST);
     config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
-    if (config->works > 4096)
-        return weft__fail(WEFT_E_INVALID, "weft_comm_config.works is %u, more than 4096", config->works);
     bool no_p2p = config->flags & WEFT_COMM_NO_P2P;
     if (no_p2p && config->p2p_channels)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_channels is %u, but its flags say that there is no p2p",
@@ -234,6 +235,8 @@ weft_result weft_comm_create_start(weft_world *world, const char *name, const in
                                    const weft_comm_config *config, weft_comm **comm_out)
 {
     int self = -1;
+    if (!world || !comm_out)
+        return weft__fail(WEFT_E_INVALID, "comm %s: no world, or no place for it", name ? name : "");
     *comm_out = NULL;
     WEFT_TRY(weft__world_alive(world));
     WEFT_TRY(check_members(world, name, ranks, count, &self));
@@ -284,10 +287,10 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
     return WEFT_OK;
 }
 
-/* A member that has not come is not there, or makes another comm of that name: with this rank, which makes this one. */
-static weft_result look_for_excuse(const weft_comm *comm, int rank, bool ended)
+/* A member that has not made the comm may have ended, or given up all it did. */
+static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 {
-    weft_world *world = comm->world;
+    const weft_world *world = comm->world;
     const weft__segment_header *header = world->segments[rank]->header;
     char text[sizeof header->aborted_text + 32];
     weft_result aborted = (weft_result)atomic_load(&header->aborted);
@@ -295,6 +298,14 @@ static weft_result look_for_excuse(const weft_comm *comm, int rank, bool ended)
         return weft__fail(aborted, "%s", weft__verdict_told(header->aborted_text, rank, text, sizeof text));
     if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
+    return WEFT_OK;
+}
+
+/* A member that has not come may make another comm of that name: with this rank, which makes this one. */
+static weft_result look_for_rival(const weft_comm *comm, int rank)
+{
+    weft_world *world = comm->world;
+    const weft__segment_header *header = world->segments[rank]->header;
     weft__card_key key;
     weft__card_terms terms;
     const weft__card *other =
@@ -342,6 +353,8 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
             memset(seen, 0, (size_t)comm->size * sizeof *seen);
             return WEFT_PENDING;
         }
+        if (left == WEFT__CARD_STAYS)
+            WEFT_TRY(look_for_end(comm, rank, ended));
         weft__card_terms terms;
         char text[sizeof terms.verdict_text + 32];
         if (theirs >= mine && weft__board_read(card, comm->key, &terms)) {
@@ -353,7 +366,7 @@ static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *s
             seen[i] = true;
             continue;
         }
-        WEFT_TRY(look_for_excuse(comm, rank, ended));
+        WEFT_TRY(look_for_rival(comm, rank));
         result = WEFT_PENDING;
     }
     return result;
@@ -419,6 +432,8 @@ static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns, const 
 
 weft_result weft_comm_create_finish(weft_comm *comm)
 {
+    if (!comm)
+        return weft__fail(WEFT_E_INVALID, "no comm to make");
     WEFT_TRY(weft__world_alive(comm->world));
     if (comm->connected)
         return weft__fail(WEFT_E_STATE, "comm %s is made already", comm->name);
@@ -426,8 +441,11 @@ weft_result weft_comm_create_finish(weft_comm *comm)
     weft_result result = comm->size > 1 ? meet(comm, deadline_ns, comm->cards, comm->seen) : WEFT_OK;
     if (result == WEFT_OK)
         result = connect_members(comm, deadline_ns, comm->cards);
-    if (result != WEFT_OK)
-        note_giving_up(comm, result, "%s", weft_last_error());
+    if (result == WEFT_OK)
+        return WEFT_OK;
+    weft__progress_enter(comm->world); /* where an abort would write */
+    note_giving_up(comm, result, "%s", weft_last_error());
+    weft__progress_leave(comm->world);
     return result;
 }
 

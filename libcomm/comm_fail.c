@@ -55,13 +55,15 @@ void weft__comm_carry_out_verdict(weft_comm *comm)
 {
     weft_result verdict = (weft_result)atomic_load(&comm->verdict);
     comm->aborted = true;
-    if (comm->connected)
+    if (comm->backend_comm) /* connected or not: members may have connected already */
         comm->backend->comm_abort(comm->backend_comm, verdict, comm->verdict_text);
     /* Held works end as they are looked at: see try_to_begin() in seat.c. */
 }
 
 weft_result weft__comm_usable(weft_comm *comm, uint64_t cap)
 {
+    if (!comm)
+        return weft__fail(WEFT_E_INVALID, "no comm");
     WEFT_TRY(weft__world_alive(comm->world));
     weft_result verdict = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
     if (verdict != WEFT_OK)
@@ -84,11 +86,18 @@ weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes
 
 weft_result weft_comm_abort(weft_comm *comm)
 {
+    return weft_comm_abort_because(comm, NULL);
+}
+
+weft_result weft_comm_abort_because(weft_comm *comm, const char *why)
+{
     if (!comm)
         return weft__fail(WEFT_E_INVALID, "no comm to abort");
     WEFT_TRY(weft__world_alive(comm->world));
     weft__last_error said = weft__error_keep();
-    weft_backend_fail(comm, WEFT_E_ABORTED, "comm %s was aborted by rank %d", comm->name, comm->world->rank);
+    bool told = why && *why;
+    weft_backend_fail(comm, WEFT_E_ABORTED, "comm %s was aborted by rank %d%s%s", comm->name, comm->world->rank,
+                      told ? ": " : "", told ? why : "");
     weft__error_restore(&said);
     return WEFT_OK;
 }

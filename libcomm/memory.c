@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "world.h"
 
 #define ALIGNMENT 256
@@ -23,6 +24,8 @@ static weft_result alloc_private(size_t bytes, void **memory_out)
 
 weft_result weft_memory_alloc(weft_world *world, size_t bytes, void **memory_out)
 {
+    if (!world || !memory_out)
+        return weft__fail(WEFT_E_INVALID, "memory without a world, or without a place for it");
     *memory_out = NULL;
     WEFT_TRY(weft__world_alive(world));
     if (!world->segments)
@@ -42,5 +45,5 @@ void weft_memory_free(weft_world *world, void *memory)
     if (!world->segments)
         free(memory);
     else if (!weft__heap_free(&world->heap, memory))
-        (void)weft__fail(WEFT_E_INVALID, "memory that is not of this world was given back");
+        weft__log(WEFT_LOG_ERROR, "memory that is not of this world was given back");
 }

@@ -63,6 +63,9 @@ static weft_result check_own(const weft_comm *comm, const weft_p2p *batch, size_
             break;
         size_t sent = batch[i].count * weft__dtype_bytes(batch[i].dtype);
         size_t wanted = receive->count * weft__dtype_bytes(receive->dtype);
+        if (batch[i].tag && receive->tag && batch[i].tag != receive->tag)
+            return weft__fail(WEFT_E_INVALID, "comm %s: rank %d sends itself tag %#llx and receives %#llx", comm->name,
+                              comm->rank, (unsigned long long)batch[i].tag, (unsigned long long)receive->tag);
         if (sent != wanted)
             return weft__fail(WEFT_E_INVALID, "comm %s: rank %d sends itself %zu bytes and receives %zu", comm->name,
                               comm->rank, sent, wanted);
@@ -126,6 +129,8 @@ static weft_result prepare(weft_comm *comm, const weft_p2p_batch *given, weft_st
 weft_result weft_p2p_start(weft_comm *comm, const weft_p2p_batch *batch, weft_stream after, weft_work *work_out)
 {
     weft__work *work;
+    if (!work_out)
+        return weft__fail(WEFT_E_INVALID, "a batch is started without a place for its work");
     WEFT_TRY(prepare(comm, batch, after, &work));
     *work_out = weft__start(work);
     return WEFT_OK;

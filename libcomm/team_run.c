@@ -76,6 +76,8 @@ static weft_result run_ranks(rank_thread *threads, const weft_world_config *conf
 
 weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_function function, void *argument)
 {
+    if (!function)
+        return weft__fail(WEFT_E_INVALID, "ranks without a function to run");
     weft_team *team;
     weft_world_config own = {0};
     WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_world_config"));
@@ -95,6 +97,8 @@ weft_result weft_team_run(int ranks, const weft_world_config *config, weft_rank_
 
 weft_result weft_world_run(const weft_world_config *config, weft_rank_function function, void *argument)
 {
+    if (!function)
+        return weft__fail(WEFT_E_INVALID, "ranks without a function to run");
     weft__env env;
     weft_result result = weft__env_read(&env);
     if (env.threads > 0)

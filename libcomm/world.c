@@ -231,6 +231,8 @@ static weft_result open_parts(weft_world *world, const weft_world_config *given)
 
 weft_result weft_world_open(const weft_world_config *config, weft_world **world_out)
 {
+    if (!world_out)
+        return weft__fail(WEFT_E_INVALID, "a world is opened without a place for it");
     *world_out = NULL;
     weft_world_config given = {0};
     WEFT_TRY(weft__take_sized(&given, sizeof given, config, "weft_world_config"));

@@ -122,7 +122,7 @@ static weft_result give_up(weft_pipeline *p, weft_result result)
     char why[sizeof p->said];
     snprintf(why, sizeof why, "%s", weft_last_error());
     if (p->comm)
-        (void)weft_comm_abort(p->comm);
+        (void)weft_comm_abort_because(p->comm, why);
     for (uint32_t i = 0; i < p->program.batch_count; i++)
         if (p->program.batches[i].work.value)
             (void)end_work(&p->program.batches[i]);

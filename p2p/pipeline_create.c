@@ -68,6 +68,9 @@ static weft_result check_config(weft_pipeline *p, const weft_schedule *s)
     if ((unsigned)c->dtype >= WEFT_DTYPES || (unsigned)c->grad_dtype >= WEFT_DTYPES)
         return weft__fail(WEFT_E_INVALID, "a pipeline of dtype %d and gradients of %d", (int)c->dtype,
                           (int)c->grad_dtype);
+    if (s->stages * s->chunks > 1 && c->count == 0)
+        return weft__fail(WEFT_E_INVALID, "a pipeline of %u parts, but weft_pipeline_config.count is 0",
+                          s->stages * s->chunks);
     uint32_t ranks = p->comm ? (uint32_t)weft_comm_size(p->comm) : 1;
     if (s->stages != ranks)
         return weft__fail(WEFT_E_INVALID, "a schedule of %u stages is run by %u ranks%s%s", s->stages, ranks,
@@ -260,8 +263,11 @@ void weft_pipeline_destroy(weft_pipeline *pipeline)
 {
     if (!pipeline)
         return;
+    char said[sizeof pipeline->said]; /* stays what it is: the caller may still want to tell it */
+    snprintf(said, sizeof said, "%s", weft_last_error());
     for (unsigned k = 0; k < WEFT_ACTION_KINDS; k++)
         weft__channel_close(&pipeline->channels[k]);
     weft__program_release(&pipeline->program);
     free(pipeline);
+    (void)weft__fail_quietly(WEFT_OK, said);
 }

@@ -349,11 +349,21 @@ static weft_result prove(proof *p)
     return check_memory(p);
 }
 
+static bool is_empty(const weft_schedule *s)
+{
+    for (uint32_t stage = 0; stage < s->stages; stage++)
+        if (s->lists[stage].count)
+            return false;
+    return true;
+}
+
 weft_result weft_schedule_verify(const weft_schedule *schedule, const weft_verify_config *config,
                                  weft_stage_needs *needs_out)
 {
     if (!schedule)
         return weft__fail(WEFT_E_INVALID, "there is no schedule to verify");
+    if (is_empty(schedule))
+        return weft__fail(WEFT_E_INVALID, "the schedule is empty: policy is none, and nothing was appended");
     proof p = {.s = schedule};
     WEFT_TRY(weft__take_sized(&p.config, sizeof p.config, config, "weft_verify_config"));
     if ((unsigned)p.config.queues > WEFT_QUEUES_ONE)

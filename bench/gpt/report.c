@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "out.h"
+
 static uint64_t now_ns(void)
 {
     struct timespec t;
@@ -23,10 +25,11 @@ static double seconds_since(uint64_t began_ns)
 
 int gpt_report_open(gpt_report *r, const gpt_options *o, gpt_failure *failure)
 {
-    bool to_stdout = o->json && strcmp(o->json, "-") == 0;
-    *r = (gpt_report){.options = o, .text = to_stdout ? stderr : stdout, .bar = isatty(STDERR_FILENO)};
+    *r = (gpt_report){.options = o, .text = stdout, .bar = isatty(STDERR_FILENO)};
     if (o->json)
-        r->json = to_stdout ? stdout : fopen(o->json, "w");
+        r->json = out_open(o->json);
+    if (r->json == stdout)
+        r->text = stderr;
     if (o->json && !r->json)
         return gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", o->json, strerror(errno));
     return 0;
@@ -165,23 +168,15 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
     fprintf(r->text, "weights %016llx\n", (unsigned long long)s->weights_hash);
 }
 
-/* Take what is left to the file; @p end closes it, or not. */
-static int end_file(FILE *file, int (*end)(FILE *file), const char *name, gpt_failure *failure)
+static int end_file(FILE *file, const char *name, gpt_failure *failure)
 {
-    bool lost = ferror(file);
-    errno = 0;
-    if (end(file) == 0 && !lost)
-        return 0;
-    return gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", name, strerror(errno ? errno : EIO));
+    return out_close(file) ? 0 : gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", name, strerror(errno));
 }
 
 int gpt_report_close(gpt_report *r, gpt_failure *failure)
 {
-    int code =
-        r->text ? end_file(r->text, fflush, r->text == stdout ? "standard output" : "standard error", failure) : 0;
-    bool is_stdout = r->json == stdout;
-    if (r->json &&
-        end_file(r->json, is_stdout ? fflush : fclose, is_stdout ? "standard output" : r->options->json, failure))
+    int code = r->text ? end_file(r->text, r->text == stdout ? "standard output" : "standard error", failure) : 0;
+    if (r->json && end_file(r->json, out_name(r->options->json), failure))
         code = failure->code;
     *r = (gpt_report){0};
     return code;

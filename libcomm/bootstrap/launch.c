@@ -154,7 +154,7 @@ static weft_result find_local(const claim *claims, weft__launch *found)
     int rank_from = SOURCES, size_from = SOURCES;
     for (int i = SOURCES - 1; i >= 0; i--) {
         bool counts = same_job(&claims[i], found->size);
-        if (claims[i].local_rank >= 0 && (counts || i == WEFT))
+        if (claims[i].local_rank >= 0 && (counts || (i == WEFT && !complete(&claims[i]))))
             rank_from = i;
         if (claims[i].local_size >= 0 && counts)
             size_from = i;

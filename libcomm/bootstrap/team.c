@@ -56,6 +56,8 @@ weft__segment *weft__team_segment(weft_team *team, int rank)
 
 weft_result weft_team_create(int ranks, weft_team **team_out)
 {
+    if (!team_out)
+        return weft__fail(WEFT_E_INVALID, "a team without a place for it");
     *team_out = NULL;
     if (ranks < 1 || ranks > 4096)
         return weft__fail(WEFT_E_INVALID, "a team of %d ranks", ranks);

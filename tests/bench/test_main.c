@@ -37,6 +37,27 @@ TEST(results_that_nobody_can_take_are_an_error_and_messages_that_nobody_wants_ar
     CHECK_INT(shell("\"$0\" run -n 2 -- sh -c \"read line\" <&- 2>/dev/null"), 1); /* of read: the end of input */
 }
 
+TEST(costs_are_reported_to_people_and_to_a_file_or_standard_output)
+{
+    static const char once[] = "\"$0\" perf api --rounds 1 --repeats 10";
+    char folder[] = "/tmp/weft-test-main-XXXXXX", line[512];
+    CHECK(mkdtemp(folder));
+    snprintf(line, sizeof line, "%s --json %s/json >%s/text && test $(grep -c ^{ %s/json) = 14 && ! grep { %s/text",
+             once, folder, folder, folder, folder);
+    CHECK_INT(shell(line), 0);
+    snprintf(line, sizeof line, "%s --json - >%s/json 2>%s/text && test $(grep -c ^{ %s/json) = 14", once, folder,
+             folder, folder);
+    CHECK_INT(shell(line), 0);
+    snprintf(line, sizeof line, "cd %s; ! grep -v ^{ json && test $(grep -c [0-9]$ text) = 14", folder);
+    CHECK_INT(shell(line), 0);
+    snprintf(line, sizeof line, "rm -r %s", folder);
+    CHECK_INT(system(line), 0);
+    snprintf(line, sizeof line, "%s --json /no/such/folder/file 2>/dev/null", once);
+    CHECK_INT(shell(line), 1);
+    snprintf(line, sizeof line, "%s --json /dev/full >/dev/null 2>&1", once);
+    CHECK_INT(shell(line), 1);
+}
+
 TEST(a_file_does_not_become_standard_output_that_was_closed)
 {
     char folder[] = "/tmp/weft-test-main-XXXXXX", line[512];

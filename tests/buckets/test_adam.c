@@ -311,6 +311,15 @@ TEST(params_have_rates_and_decay_of_their_own)
 
 static char logged[600];
 
+static int lines;
+
+static void count_line(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level;
+    lines++;
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
 static void keep_line(void *cookie, weft_log_level level, const char *line)
 {
     (void)cookie, (void)level;
@@ -356,6 +365,34 @@ TEST(a_gradient_that_is_not_finite_is_named_and_the_step_is_skipped)
     weft_log_set(WEFT_LOG_WARN, keep_line, NULL);
     on_ranks(2, SIZES(4, 4, 4), poisoned);
     CHECK_HAS(logged, "rank 1, set 'buckets', bucket 1, param 'p1': element 2 of its gradient is nan");
+}
+
+static void poison(rank_state *r, weft_adam *adam, bool bad)
+{
+    weft_step s = how(0.1f, 0, 1);
+    weft_step_report report = WEFT_STEP_REPORT_INIT;
+    microbatch(r, true, bad ? NAN : 1);
+    CHECK_OK(weft_adam_step(adam, &s, &report));
+    CHECK_INT(report.skipped != 0, bad);
+    acquire_all(r);
+}
+
+static void poisoned_often(rank_state *r)
+{
+    make_set(r, NULL);
+    weft_adam *adam = make_adam(r);
+    static const bool bad[] = {false, true, true, false, true};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        poison(r, adam, bad[i]);
+    weft_adam_destroy(adam);
+}
+
+TEST(the_first_of_a_run_of_skipped_steps_is_told)
+{
+    weft_log_set(WEFT_LOG_WARN, count_line, NULL);
+    on_ranks(2, SIZES(4), poisoned_often);
+    CHECK_INT(lines, 2); /* steps 2 and 3 of those made; by one rank */
+    CHECK_HAS(logged, "set 'buckets': step 3 is skipped: the norm is nan; WEFT_BUCKETS_CHECK_FINITE finds the param");
 }
 
 static void two_chunks(rank_state *r)

@@ -107,6 +107,12 @@ static void arenas(rank_state *r)
     arena[0].params = values, config.flags = WEFT_BUCKETS_GUARD_UNACQUIRED;
     CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "cannot be guarded");
     config.flags = 0;
+    arena[0].grads = values + 127;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID,
+                  "the arenas for the params of buffer 0 and the gradients of buffer 0 overlap");
+    arena[0].grads = grads, arena[1].grads = grads + 127, arena[1].grad_bytes = 1024;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_INVALID, "gradients of buffer 0 and the gradients of buffer 1 overlap");
+    arena[1].grads = NULL, arena[1].grad_bytes = 0;
     make_set(r, &config);
     CHECK(weft_buckets_param(r->set, 0) == (void *)values && weft_buckets_grad(r->set, 0) == (void *)grads);
     CHECK(weft_buckets_param(r->set, 1) == arena[1].params && weft_buckets_grad(r->set, 1) != NULL);
@@ -228,7 +234,15 @@ static void other_config(rank_state *r)
     add_param(r->params, "first", 4, 0);
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
     config.bucket_elements = r->rank == 1 ? 77 : 99;
-    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "99 elements a bucket", "rank 1 has sum, 77 elements a bucket");
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "99 elements a bucket", "', sum, 77 elements a bucket");
+}
+
+static void other_set_name(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.name = r->rank == 1 ? "one" : "other";
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "'other', sum", "'one', sum");
 }
 
 /* The ranks of a sum do not own the same elements: the weight is not tied, so its neighbour shifts it. */
@@ -257,6 +271,7 @@ TEST(ranks_that_hold_different_params_are_told_which)
     on_ranks(3, NULL, other_shape);
     on_ranks(2, NULL, other_count);
     on_ranks(2, NULL, other_config);
+    on_ranks(2, NULL, other_set_name);
     on_ranks(4, NULL, other_part);
 }
 
@@ -415,6 +430,85 @@ static void abandoned(rank_state *r)
 TEST(a_set_can_be_destroyed_with_operations_in_flight)
 {
     on_ranks(2, SIZES(3, 3), abandoned);
+}
+
+static char logged[2048];
+
+static void keep_lines(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level;
+    size_t used = strlen(logged);
+    snprintf(logged + used, sizeof logged - used, "%s\n", line);
+}
+
+/* Ends with as many gathers started as there are buckets. */
+static void stepped(rank_state *r)
+{
+    weft_buckets_config config = packed(1);
+    weft_adam *adam;
+    weft_step how = WEFT_STEP_INIT;
+    make_set(r, &config);
+    CHECK_OK(weft_adam_create(&r->set, 1, NULL, &adam));
+    microbatch(r, true, 1);
+    CHECK_OK(weft_adam_step(adam, &how, NULL));
+    weft_adam_destroy(adam);
+}
+
+TEST(gathers_that_have_ended_are_finished_without_a_word)
+{
+    weft_log_set(WEFT_LOG_WARN, keep_lines, NULL);
+    on_ranks(1, SIZES(3, 3, 3), stepped);
+    CHECK_STR(logged, "");
+}
+
+/* Rank 1 has not begun to gather when rank 0, which has failed, gives its set up. */
+static void gives_up_in_a_gather(rank_state *r)
+{
+    weft_buckets_config config = packed(1);
+    make_set(r, &config);
+    microbatch(r, true, 1);
+    reduce(r);
+    if (r->rank == 0) {
+        for (uint32_t b = 0; b < 2; b++)
+            CHECK_OK(weft_buckets_gather(r->set, b, WEFT_STREAM_HOST));
+        CHECK_REFUSED(weft_buckets_acquire(r->set, 7, 1, WEFT_STREAM_HOST), WEFT_E_RANGE, "params 7 to 8 of 2");
+        weft_buckets_destroy(r->set);
+        r->set = NULL;
+        CHECK_STR(weft_last_error(), "rank 0, set 'buckets': params 7 to 8 of 2 are to be acquired");
+    }
+    CHECK_OK(weft_barrier_run(r->all, WEFT_STREAM_HOST));
+    if (r->rank == 1) {
+        weft_result result = weft_buckets_gather(r->set, 0, WEFT_STREAM_HOST);
+        if (result == WEFT_OK)
+            result = weft_buckets_acquire(r->set, 0, 2, WEFT_STREAM_HOST);
+        CHECK_INT(result, WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "was aborted by rank 0: rank 0, set 'buckets': params 7 to 8 of 2");
+        CHECK_HAS(weft_last_error(), "set 'buckets': destroyed with 2 gathers in flight");
+    }
+}
+
+TEST(a_set_that_is_given_up_tells_the_others_why_and_how_to_end_well)
+{
+    weft_log_set(WEFT_LOG_WARN, keep_lines, NULL);
+    on_ranks(2, SIZES(3, 3), gives_up_in_a_gather);
+    CHECK_HAS(logged, "set 'buckets': destroyed with 2 gathers in flight: weft_buckets_acquire() them first");
+}
+
+static void same_name(rank_state *r)
+{
+    make_set(r, NULL);
+    weft_params *more = PARAMS_OF(3);
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = r->all;
+    weft_buckets *set;
+    CHECK_REFUSED(weft_buckets_create(more, &comms, NULL, &set), WEFT_E_INVALID,
+                  "set 'buckets': the name is taken; set weft_buckets_config.name");
+    weft_params_destroy(more);
+}
+
+TEST(a_second_set_of_one_name_is_told_what_to_set)
+{
+    on_ranks(2, SIZES(3), same_name);
 }
 
 static void starved(rank_state *r)

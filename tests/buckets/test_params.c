@@ -74,6 +74,8 @@ TEST(what_makes_no_sense_is_refused_by_name)
     param.dims = 9;
     refused(params, param, WEFT_E_INVALID, "'w': 9 dimensions");
     param = named("w");
+    param.shape[0] = 2048;
+    refused(params, param, WEFT_E_INVALID, "param 'w': a shape of 2048, but dims is 0");
     param.dims = 2, param.shape[0] = 3;
     refused(params, param, WEFT_E_INVALID, "'w': dimension 1 is 0");
     param.shape[0] = SIZE_MAX / 2, param.shape[1] = 3;
@@ -109,19 +111,21 @@ TEST(a_list_in_use_does_not_change)
     weft_params_destroy(params);
 }
 
-TEST(the_hash_of_a_param_sees_name_shape_types_and_flags)
+TEST(the_hash_of_a_param_sees_all_that_ranks_must_have_alike)
 {
-    weft_param plain = named("w"), variants[6];
+    weft_param plain = named("w"), variants[8];
     plain.dims = 2, plain.shape[0] = 4, plain.shape[1] = 6;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 8; i++)
         variants[i] = plain;
     variants[1].name = "v";
     variants[2].shape[0] = 6, variants[2].shape[1] = 4;
     variants[3].dtype = WEFT_BF16;
     variants[4].grad_dtype = WEFT_BF16;
     variants[5].flags = WEFT_PARAM_COPY;
-    uint64_t hashes[6];
-    for (int i = 0; i < 6; i++) {
+    variants[6].lr_scale = 2;
+    variants[7].contributions = 2;
+    uint64_t hashes[8];
+    for (int i = 0; i < 8; i++) {
         weft_params *params;
         CHECK_OK(weft_params_create(&params));
         CHECK_OK(weft_params_add(params, &variants[i], NULL));

@@ -54,7 +54,8 @@ static void one_unmarked(rank_state *r)
     mark(r->set, 2);
     char rank[16];
     snprintf(rank, sizeof rank, "rank %d", r->rank);
-    CHECK_REFUSED(weft_buckets_reduce(&r->set, 1, 0), WEFT_E_STATE, rank, "param 'p1'", "bucket 0", "2 of 3 params");
+    CHECK_REFUSED(weft_buckets_reduce(&r->set, 1, 0), WEFT_E_STATE, rank, "param 'p1'", "bucket 0",
+                  "2 of 3 params of its bucket are marked");
     CHECK_INT(started(r->set), 0);
     mark(r->set, 1); /* nothing was lost */
     reduce(r);

@@ -33,8 +33,8 @@ static void one_aborts(weft_world *world, void *argument)
     int rank = weft_world_rank(world);
     if (rank == 1) {
         pause_us(200000);
-        CHECK_OK(weft_comm_abort(comm));
-        CHECK_OK(weft_comm_abort(comm));
+        CHECK_OK(weft_comm_abort_because(comm, "no more samples"));
+        CHECK_OK(weft_comm_abort(comm)); /* the first verdict stays */
         CHECK_INT(weft_comm_error(comm, NULL, 0), WEFT_E_ABORTED);
     } else {
         enum { COUNT = 100000 };
@@ -44,7 +44,7 @@ static void one_aborts(weft_world *world, void *argument)
         CHECK_OK(weft_all_reduce_start(comm, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &a));
         CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &b));
         CHECK_RESULT(weft_work_finish(b, WEFT_STREAM_HOST), WEFT_E_ABORTED);
-        CHECK_HAS(weft_last_error(), "aborted by rank 1");
+        CHECK_HAS(weft_last_error(), "comm abort was aborted by rank 1: no more samples");
         CHECK_RESULT(weft_work_finish(a, WEFT_STREAM_HOST), WEFT_E_ABORTED);
         weft_memory_free(world, memory);
     }

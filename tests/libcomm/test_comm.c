@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making comms: names that are used again, by the same ranks or by others, after success or in vain, and aborts on the
  * way. */
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -210,4 +211,52 @@ TEST(an_abort_reaches_those_who_are_making_a_comm)
     quiet();
     for (int i = 0; i < 2; i++)
         ranks_both_ways(2, aborted_on_the_way, &(abort_case){.world = i});
+}
+
+/* Rank 0 begins to make a comm, posts what it has to say, and is no more. The others come later. */
+enum how { DIES, LEAVES, ABORTS_WORLD, ABORTS_COMM };
+
+static void ended_on_the_way(weft_world *world, void *argument)
+{
+    const enum how *how = argument;
+    weft_comm *comm, *gate = all_ranks(world, "gate", NULL);
+    if (weft_world_rank(world) == 0) {
+        CHECK_OK(weft_comm_create_start(world, "ended", NULL, 0, NULL, &comm));
+        CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+        pause_ms(100); /* the others have begun, or are about to */
+        if (*how == DIES)
+            raise(SIGKILL);
+        if (*how == LEAVES)
+            exit(0);
+        if (*how == ABORTS_WORLD)
+            CHECK_OK(weft_world_abort(world, WEFT_E_NO_DEVICE, "no device for rank 0"));
+        if (*how == ABORTS_COMM)
+            CHECK_OK(weft_comm_abort(comm));
+        pause_ms(2000); /* alive, and not destroying what it began */
+        weft_comm_destroy(comm);
+        weft_comm_destroy(gate);
+        return;
+    }
+    CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+    pause_ms(weft_world_rank(world) == 1 ? 300 : 0);
+    uint64_t begin = weft__now_ns();
+    weft_result result = weft_comm_create(world, "ended", NULL, 0, NULL, &comm);
+    if (result == WEFT_OK)
+        result = weft_barrier_run(comm, WEFT_STREAM_HOST);
+    static const weft_result wanted[] = {WEFT_E_PEER_LOST, WEFT_E_PEER_LOST, WEFT_E_NO_DEVICE, WEFT_E_ABORTED};
+    CHECK_MSG(result == wanted[*how], "%s (%s)", weft_result_string(result), weft_last_error());
+    CHECK(weft__now_ns() - begin < 20000000000u); /* the deadlines are minutes */
+    weft_comm_destroy(comm);
+    weft_comm_destroy(gate);
+}
+
+TEST(a_member_that_ends_while_it_makes_a_comm_is_told_to_all)
+{
+    quiet();
+    for (enum how how = DIES; how <= ABORTS_COMM; how++) {
+        rank_group group = ranks_start(3, NULL, ended_on_the_way, &how);
+        ranks_expect_passed(&group, 1);
+        ranks_expect_passed(&group, 2);
+        ranks_wait(&group, 0);
+    }
 }

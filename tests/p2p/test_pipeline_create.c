@@ -254,6 +254,11 @@ TEST(wrong_configs_are_refused_and_name_what_is_wrong)
     check_refused(NULL, s, &config, WEFT_E_INVALID, "weft_pipeline_config.size is 0");
     config = good, config.flags = 2;
     check_refused(NULL, s, &config, WEFT_E_INVALID, "flags 0x2");
+    config = good, config.count = 0;
+    check_refused(NULL, two, &config, WEFT_E_INVALID, "a pipeline of 2 parts, but weft_pipeline_config.count is 0");
+    weft_schedule *none = make(WEFT_POLICY_NONE, 1, 2, 1, 0);
+    check_refused(NULL, none, &good, WEFT_E_INVALID, "the schedule is empty: policy is none");
+    weft_schedule_destroy(none);
     config = good, config.reserved = 7;
     check_refused(NULL, s, &config, WEFT_E_INVALID, "7 in reserved");
     config = good, config.dtype = (weft_dtype)99;

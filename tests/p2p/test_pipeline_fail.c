@@ -74,13 +74,15 @@ static void callback_fails(weft_world *world, void *argument)
         CHECK_STR(weft_last_error(), f->says);
     } else if (f->all || result != WEFT_OK) {
         CHECK_INT(result, WEFT_E_ABORTED);
-        char says[64];
-        snprintf(says, sizeof says, "comm fails was aborted by rank %d", f->stage);
+        char says[128];
+        snprintf(says, sizeof says, "comm fails was aborted by rank %d: %s", f->stage, f->says);
         CHECK_HAS(weft_last_error(), says);
     }
     result = trainer_run(&t);
     CHECK_INT(result, WEFT_E_ABORTED);
+    CHECK_HAS(weft_last_error(), "comm fails was aborted");
     trainer_close(&t);
+    CHECK_HAS(weft_last_error(), "comm fails was aborted");
     weft_schedule_destroy(s);
     weft_schedule_destroy(split);
     weft_comm_destroy(comm);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in public headers, each behind its header, and the README's programs compile as C17 and C++17 without a
-warning.  usage: test_examples.py TOP"""
+"""The examples in public headers, each behind its header, and the README's programs compile as C17, C++17 and C++20
+without a warning.  usage: test_examples.py TOP"""
 import pathlib
 import re
 import shutil
@@ -48,6 +48,10 @@ def examples_are_cxx17():
     compile_each("c++", "-x", "c++", "-std=c++17")
 
 
+def examples_are_cxx20():
+    compile_each("c++", "-x", "c++", "-std=c++20")
+
+
 def every_example_is_found():
     marks = sum(header.read_text().count("@code") for header in headers)
     found = [place for place, _ in examples()]
@@ -61,4 +65,5 @@ def code_in_comments_is_marked_as_an_example():
         assert not line, f"{header.name} has code outside of @code: {line and line.group()}"
 
 
-tap.main(examples_are_c17, examples_are_cxx17, every_example_is_found, code_in_comments_is_marked_as_an_example)
+tap.main(examples_are_c17, examples_are_cxx17, examples_are_cxx20, every_example_is_found,
+         code_in_comments_is_marked_as_an_example)

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An installed weft can be used through pkg-config and through CMake.  usage: test_install.py BUILD_FOLDER"""
 import pathlib
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -63,12 +65,46 @@ def a_program_builds_with_cmake():
     project.mkdir()
     (project / "user.c").write_text(PROGRAM)
     (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.13)\nproject(user C)\n"
-                                            "find_package(weft 0.1 REQUIRED CONFIG)\nadd_executable(user user.c)\n"
+                                            "find_package(weft 0.1 REQUIRED CONFIG)\n"
+                                            "find_package(weft REQUIRED CONFIG)\n"  # a dependency may have done so
+                                            "add_executable(user user.c)\n"
                                             "target_link_libraries(user weft::weft)\n")
     config = next(installed.install(build, scratch).rglob("weftConfig.cmake")).parent
     tap.run("cmake", "-S", project, "-B", project / "build", f"-Dweft_DIR={config}")
     tap.run("cmake", "--build", project / "build")
     expect_sum(project / "build" / "user")
+
+
+def cmake_is_told_which_versions_fit():
+    if not shutil.which("cmake"):
+        raise tap.Skip("there is no cmake")
+    config = next(installed.install(build, scratch).rglob("weftConfig.cmake")).parent
+    asked = ["0.1", "0.1.0", "0.2", "0.0", "1.1", "0.1.99"]
+    project = scratch / "versions"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\nproject(user C)\n"
+        + "".join(f"find_package(weft {version} QUIET CONFIG)\nmessage(\"{version}=${{weft_FOUND}}\")\n"
+                  for version in asked))
+    done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-Dweft_DIR={config}"],
+                          capture_output=True, text=True, check=True)
+    fit = re.findall(r"^([\d.]+)=1$", done.stderr, re.M)
+    assert fit == ["0.1", "0.1.0"], done.stderr
+
+
+def only_what_is_linked_is_named():
+    for question, answer in ("--libs", ["-lweft"]), ("--print-requires-private", []):
+        found = tap.run("pkg-config", question, "--static", "weft", env=environment()).split()
+        assert [word for word in found if not word.startswith("-L")] == answer, found
+
+
+def what_is_for_building_can_be_installed_alone():
+    tap.not_sanitized()
+    folder = scratch / "devel"
+    tap.run("meson", "install", "-C", build, "--no-rebuild", "--destdir", folder, "--tags", "devel")
+    names = {path.name for path in folder.rglob("*")}
+    assert {"weft.h", "weft.pc", "weftConfig.cmake", "weftConfigVersion.cmake", "libweft.so"} <= names, names
+    assert "bin" not in names, names
 
 
 def the_installed_command_finds_its_library():
@@ -77,6 +113,8 @@ def the_installed_command_finds_its_library():
 
 
 try:
-    tap.main(a_program_builds_with_pkg_config, a_program_builds_with_cmake, the_installed_command_finds_its_library)
+    tap.main(a_program_builds_with_pkg_config, a_program_builds_with_cmake, cmake_is_told_which_versions_fit,
+             only_what_is_linked_is_named, what_is_for_building_can_be_installed_alone,
+             the_installed_command_finds_its_library)
 finally:
     shutil.rmtree(scratch)

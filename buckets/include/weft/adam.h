@@ -31,14 +31,14 @@ WEFT_API void weft_adam_destroy(weft_adam *adam);
  *  other values have been loaded. Threads: owner. Blocks: never. */
 WEFT_API void weft_adam_reset(weft_adam *adam);
 
-/** How to step. */
+/** How to step: all of it equal on all ranks. */
 typedef struct weft_step {
     size_t size;        /**< Set by WEFT_STEP_INIT. */
     float lr;           /**< Learning rate, before the lr_scale of each param. */
     float weight_decay; /**< But for params with WEFT_PARAM_NO_DECAY. */
     float clip_norm;    /**< Scale gradients by clip_norm / (norm + 1e-6) if that is below 1; 0 = do not. */
     float reserved;     /**< 0. */
-    double divisor;     /**< Gradients are divided by it first, before the norm; 0 = not. Equal on all ranks. */
+    double divisor;     /**< Gradients are divided by it first, before the norm; 0 = not. */
 } weft_step;
 #define WEFT_STEP_INIT WEFT_SIZED_INIT(weft_step)
 
@@ -48,13 +48,15 @@ typedef struct weft_step_report {
     uint64_t step;      /**< Steps made so far, this one included unless it was skipped. */
     float norm;         /**< Of all gradients before clipping: the same float on every rank. */
     float clip;         /**< What gradients were multiplied by. */
-    int skipped;        /**< Not 0: the norm is not finite, so nothing was changed. */
+    int skipped;        /**< Not 0: the norm is not finite, so nothing was changed. A warning says so when the first
+                             of a run of steps is skipped. */
     int nonfinite_rank; /**< With WEFT_BUCKETS_CHECK_FINITE: lowest world rank that made what is not finite; else -1. */
 } weft_step_report;
 #define WEFT_STEP_REPORT_INIT WEFT_SIZED_INIT(weft_step_report)
 
 /** End the window: finish the reductions, take the norm, clip, and bucket by bucket in order of use update what this
- *  rank owns and start to gather it. It returns while params are gathered: acquire them.
+ *  rank owns and start to gather it. It returns while params are gathered: acquire them, all of them
+ *  before the sets are destroyed.
  *  @param how  copied.   @param report_out  may be NULL.
  *  Threads: owner of the sets.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, those of weft_buckets_reduce(), weft_buckets_norm() and weft_buckets_gather(). */

@@ -61,7 +61,8 @@
  *      }
  *      @endcode
  *
- *  Before params are saved, say, all are acquired. README.md has a program that can be run.
+ *  All params are acquired before they are saved, say, and before the set is destroyed. README.md has a program that
+ *  can be run.
  *
  *  The microbatches between two steps are a window. The first begin of a window clears the gradients; reductions start
  *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is
@@ -140,15 +141,34 @@ typedef struct weft_buckets_comms {
 #define WEFT_BUCKETS_COMMS_INIT WEFT_SIZED_INIT(weft_buckets_comms)
 
 /** Memory of the trainer's for one buffer of the layout; what is NULL weft allocates. Any memory is right; that of
- *  weft_memory_alloc() is fast. Values of params may stand there already; gradients and padding are cleared. */
+ *  weft_memory_alloc() is fast. It begins at a multiple of the size of its elements; no two arenas overlap. How large a
+ *  buffer is, the layout says, which can be made beforehand, with the same params and numbers:
+ *
+ *      @code
+ *      weft_result measure(const weft_params *params, const weft_layout_config *as_the_set, weft_buckets_arena *arena)
+ *      {
+ *          weft_layout *layout; // shard_ranks: weft_comm_size() of the shard comm; flags: those of WEFT_LAYOUT_*
+ *          weft_result result = weft_layout_create(params, as_the_set, &layout);
+ *          if (result == WEFT_OK) {
+ *              const weft_layout_buffer *first = weft_layout_buffer_at(layout, 0); // of weft_layout_buffers()
+ *              arena->param_bytes = first->elements * weft_dtype_bytes(first->dtype);
+ *              arena->grad_bytes = first->elements * weft_dtype_bytes(first->grad_dtype);
+ *              weft_layout_destroy(layout);
+ *          }
+ *          return result;
+ *      }
+ *      @endcode
+ *
+ *  Values may stand in `params` before the set is made, those of a param from element weft_layout_param_at()->start of
+ *  its buffer on; padding and gradients are cleared. */
 typedef struct weft_buckets_arena {
-    void *params, *grads; /**< Borrowed, outlive the set. */
-    size_t param_bytes, grad_bytes;
+    void *params, *grads;           /**< Borrowed, outlive the set. */
+    size_t param_bytes, grad_bytes; /**< At least the elements of the buffer, with padding, times the size of one. */
 } weft_buckets_arena;
 
 typedef struct weft_buckets_config {
     size_t size;               /**< Set by WEFT_BUCKETS_CONFIG_INIT. */
-    const char *name;          /**< Copied; one name a set, the same on all ranks that share it. NULL = "buckets". */
+    const char *name;          /**< Copied; alike on all ranks that share the set, and only its. NULL = "buckets". */
     size_t bucket_elements;    /**< As in weft_layout_config, ... */
     uint32_t param_alignment;  /**< ... and this, ... */
     uint32_t bucket_alignment; /**< ... and this. */
@@ -170,7 +190,9 @@ typedef struct weft_buckets_config {
  *  different params: names the first), E_TIMEOUT, E_PEER_LOST. */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_create(weft_params *params, const weft_buckets_comms *comms,
                                                         const weft_buckets_config *config, weft_buckets **set_out);
-/** Give the set back, and its memory; NULL is fine. What is still in flight is aborted, with a warning.
+/** Give the set back, and its memory; NULL is fine. Acquire all params first: gathers that are still in flight, those
+ *  of the last step too, are aborted with a warning, and so are reductions. Ranks that wait for them get E_ABORTED,
+ *  with this thread's weft_last_error() as the reason. It stays weft_last_error() here.
  *  Threads: setup.  Blocks: local. */
 WEFT_API void weft_buckets_destroy(weft_buckets *set);
 

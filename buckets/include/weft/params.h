@@ -29,7 +29,7 @@ typedef struct weft_param {
     size_t size;                       /**< Set by WEFT_PARAM_INIT. */
     const char *name;                  /**< Copied; unique in its list. Every message about the param says it. */
     size_t shape[WEFT_PARAM_DIMS_MAX]; /**< As stored on this rank, each at least 1. */
-    int dims;                          /**< How many of them; 0 = one element. */
+    int dims;                          /**< How many of them; 0 = one element, and no shape. */
     weft_dtype dtype;                  /**< Of the values. */
     weft_dtype grad_dtype;             /**< Of the gradient, which is added up in it; fp32 unless said. */
     uint32_t flags;                    /**< WEFT_PARAM_*. */

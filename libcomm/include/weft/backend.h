@@ -117,7 +117,8 @@ typedef struct weft_backend {
                                unsigned char card[WEFT_BACKEND_CARD_BYTES]);
     /** All members are there: @p cards holds count * WEFT_BACKEND_CARD_BYTES bytes. WEFT_PENDING: call again. */
     weft_result (*comm_connect)(void *comm, const unsigned char *cards);
-    /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. */
+    /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. It
+     *  may come before comm_connect, which then never comes here; members may have connected all the same. */
     void (*comm_abort)(void *comm, weft_result result, const char *text);
     /** This rank gives the comm up: its operations are gone, but other ranks may still look at its memory. */
     void (*comm_leave)(void *comm);

@@ -92,6 +92,10 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_agree(weft_comm *comm, weft_result
  *  E_STUCK, the message names the rank, and the buffers must be left alone while that rank lives.
  *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
 WEFT_API weft_result weft_comm_abort(weft_comm *comm);
+/** The same, and whoever waits for this rank is told why.
+ *  @param why  copied, cut at about 200 bytes; NULL or "" = no reason.
+ *  Threads: any.  Blocks: never.  Errors: E_INVALID. */
+WEFT_API weft_result weft_comm_abort_because(weft_comm *comm, const char *why);
 
 /** Give the comm back; NULL is fine. Every work on it must have been finished; one that was not is reported and lost,
  *  and fails the comm for its peers (E_ABORTED). They are not waited for: the buffers of a lost work must be left alone

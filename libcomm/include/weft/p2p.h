@@ -4,7 +4,8 @@
  *  Messages from one rank to another on one channel arrive in the order in which they were started; channels, peers and
  *  collectives do not hold each other up, so nothing deadlocks because of the order inside a batch. How ranks group
  *  their messages into batches does not matter. A batch may send to its own rank if it holds the receive as well.
- *  A message whose size differs from that of its receive fails the comm with E_MISMATCH, naming both. */
+ *  A message whose size or tag differs from that of its receive fails the comm with E_MISMATCH, naming both; one to the
+ *  rank itself is E_INVALID before anything starts. */
 #ifndef WEFT_P2P_H
 #define WEFT_P2P_H
 #include <weft/comm.h>

@@ -56,7 +56,8 @@
  *  A bucket is reduced in the B or W that makes the last mark of the window in it.
  *
  *  A callback that does not return WEFT_OK ends the run: the comm is aborted, so that no stage waits for this one, and
- *  the run returns what the callback did. Stages that still need this one get E_ABORTED, which names this rank. */
+ *  the run returns what the callback did. Stages that still need this one get E_ABORTED, which names this
+ *  rank and says why. */
 #ifndef WEFT_PIPELINE_H
 #define WEFT_PIPELINE_H
 #include <weft/comm.h>
@@ -90,9 +91,9 @@ enum {
 };
 
 typedef struct weft_pipeline_config {
-    size_t size;           /**< Set by WEFT_PIPELINE_CONFIG_INIT. */
-    size_t count;          /**< Elements that one part gives to the next for one microbatch. */
-    weft_dtype dtype;      /**< Their type. */
+    size_t size;      /**< Set by WEFT_PIPELINE_CONFIG_INIT. */
+    size_t count;     /**< Elements that one part gives to the next for one microbatch; 0 only with a single part. */
+    weft_dtype dtype; /**< Their type. */
     weft_dtype grad_dtype; /**< Used if grad_count is given. */
     size_t grad_count;     /**< Elements of a gradient; 0 = gradients are as what they belong to. */
     uint32_t flags;        /**< WEFT_PIPELINE_*. */
@@ -137,7 +138,7 @@ WEFT_API uint32_t weft_pipeline_activations(const weft_pipeline *pipeline, uint3
  *  weft_work_finish(): on all of them the comm has failed. */
 WEFT_API WEFT_NODISCARD weft_result weft_pipeline_run(weft_pipeline *pipeline);
 
-/** Give the stage back; NULL is fine. Threads: setup. Blocks: local. */
+/** Give the stage back; NULL is fine. weft_last_error() stays. Threads: setup. Blocks: local. */
 WEFT_API void weft_pipeline_destroy(weft_pipeline *pipeline);
 
 WEFT_END_DECLS

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a subcommand writes its results: into a file, or for "-" on standard output. */
+#ifndef WEFT_BENCH_OUT_H
+#define WEFT_BENCH_OUT_H
+#include <stdbool.h>
+#include <stdio.h>
+
+/* NULL: errno says why. */
+FILE *out_open(const char *path);
+/* Take what is left to where it goes, and close it but for a standard stream. False: some was lost, errno says why. */
+bool out_close(FILE *out);
+/* What a message calls it. */
+const char *out_name(const char *path);
+
+#endif
