@@ -140,6 +140,7 @@ static int store(const option *o, const char *text, void *values)
         return OPTIONS_GO;
     }
     case OPTION_TEXT:
+    case OPTION_FILE:
         *(const char **)field = text;
         return OPTIONS_GO;
     case OPTION_CHOICE: {
@@ -172,8 +173,11 @@ int options_read(const char *usage, const option *table, size_t count, int argc,
             return complain(EXIT_USAGE, "unknown option '%s' (see --help)", word);
         if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value)
             return complain(EXIT_USAGE, "%s%s takes no value", dashes(o), o->name);
-        if (o->kind == OPTION_NOTED && !value && i < argc && argv[i][0] != '-')
+        while (o->kind == OPTION_NOTED && !value && i < argc && argv[i][0] != '-')
             i++;
+        bool follows = i < argc && (argv[i][0] != '-' || !argv[i][1]);
+        if (o->kind == OPTION_FILE && !value && !follows)
+            value = "-";
         if (takes_value(o->kind) && !value) {
             if (i >= argc)
                 return complain(EXIT_USAGE, "%s%s wants a value", dashes(o), o->name);

@@ -12,8 +12,9 @@ typedef enum option_kind {
     OPTION_SIZE,   /* size_t; K M G (1024) may follow */
     OPTION_REAL,   /* double */
     OPTION_TEXT,   /* const char *, borrowed from argv */
+    OPTION_FILE,   /* const char *, borrowed from argv; "-" if another option, or nothing, follows */
     OPTION_CHOICE, /* int: index into the words of `shown`, separated by | */
-    OPTION_NOTED   /* no field: understood, said to be without effect; a value may follow */
+    OPTION_NOTED   /* no field: understood, said to be without effect; values may follow */
 } option_kind;
 
 typedef struct option {

@@ -16,14 +16,14 @@ static const gpt_param *layer_params(const gpt_chunk *chunk, size_t layer)
 static void take_in(gpt_chunk *chunk, const void *from, void *to)
 {
     gpt_device *d = chunk->model->device;
-    size_t count = chunk->model->shape.rows * chunk->model->shape.hidden;
+    size_t count = gpt_shape_message(&chunk->model->shape);
     d->ops->convert(d, count, from, d->parameter, to, d->activation);
 }
 
 static void hand_on(gpt_chunk *chunk, const void *from, void *to)
 {
     gpt_device *d = chunk->model->device;
-    size_t count = chunk->model->shape.rows * chunk->model->shape.hidden;
+    size_t count = gpt_shape_message(&chunk->model->shape);
     d->ops->convert(d, count, from, d->activation, to, d->parameter);
 }
 

@@ -59,9 +59,34 @@ static int plan_schedule(const gpt_layout *layout, const gpt_options *o, gpt_fai
 int gpt_layout_plan(gpt_layout *layout, const gpt_options *options, int ranks, gpt_failure *failure)
 {
     *layout = (gpt_layout){0};
+    if (options->world_size && options->world_size != ranks)
+        return gpt_fail(failure, EXIT_USAGE, "--world-size is %d, but there %s %d rank%s", options->world_size,
+                        ranks == 1 ? "is" : "are", ranks, ranks == 1 ? "" : "s");
     if (plan_axes(layout, options, ranks, failure) || plan_batch(layout, options, failure))
         return failure->code;
     return plan_schedule(layout, options, failure);
+}
+
+const weft_axes gpt_layout_axes[GPT_AXES] = {[GPT_TP] = WEFT_AXIS_TP, [GPT_PP] = WEFT_AXIS_PP, [GPT_DP] = WEFT_AXIS_DP};
+
+weft_result gpt_layout_mesh(const gpt_options *o, int ranks, weft_mesh **mesh_out)
+{
+    weft_mesh_config config = WEFT_MESH_CONFIG_INIT;
+    config.order = o->pipeline_inside ? "tp-cp-ep-pp-dp" : "tp-cp-ep-dp-pp";
+    config.tp = o->tensor, config.pp = o->pipeline;
+    return weft_mesh_create(ranks, &config, mesh_out);
+}
+
+weft_result gpt_layout_place(gpt_layout *layout, const weft_mesh *mesh, const weft_cluster *cluster, int rank)
+{
+    size_t *const place[GPT_AXES] = {
+        [GPT_TP] = &layout->tensor_rank, [GPT_PP] = &layout->stage, [GPT_DP] = &layout->replica};
+    for (int i = 0; i < GPT_AXES; i++) {
+        int group, member;
+        GPT_TRY(weft_groups_of(mesh, cluster, gpt_layout_axes[i], rank, &group, &member));
+        *place[i] = (size_t)member;
+    }
+    return WEFT_OK;
 }
 
 /* The comm of the first and the last rank of this rank's pipeline, if it is one of them. */
@@ -79,28 +104,20 @@ static weft_result connect_ends(gpt_layout *layout, weft_world *world)
 static weft_result connect_groups(gpt_layout *layout, const weft_mesh *mesh, const weft_cluster *cluster,
                                   weft_world *world)
 {
-    static const weft_axes axes[GPT_AXES] = {[GPT_TP] = WEFT_AXIS_TP, [GPT_PP] = WEFT_AXIS_PP, [GPT_DP] = WEFT_AXIS_DP};
-    size_t *const place[GPT_AXES] = {
-        [GPT_TP] = &layout->tensor_rank, [GPT_PP] = &layout->stage, [GPT_DP] = &layout->replica};
     for (int i = 0; i < GPT_AXES; i++)
-        layout->groups[i].axes = axes[i];
-    GPT_TRY(weft_groups_connect(world, mesh, cluster, layout->groups, GPT_AXES));
-    for (int i = 0; i < GPT_AXES; i++)
-        *place[i] = (size_t)weft_comm_rank(layout->groups[i].comm);
-    return WEFT_OK;
+        layout->groups[i].axes = gpt_layout_axes[i];
+    return weft_groups_connect(world, mesh, cluster, layout->groups, GPT_AXES);
 }
 
 weft_result gpt_layout_connect(gpt_layout *layout, const gpt_options *o, weft_world *world)
 {
     weft_cluster *cluster;
     weft_mesh *mesh = NULL;
-    weft_mesh_config config = WEFT_MESH_CONFIG_INIT;
-    config.order = o->pipeline_inside ? "tp-cp-ep-pp-dp" : "tp-cp-ep-dp-pp";
-    config.tp = o->tensor, config.pp = o->pipeline;
-
     weft_result result = weft_cluster_open(world, NULL, &cluster);
     if (result == WEFT_OK)
-        result = weft_mesh_create(weft_world_size(world), &config, &mesh);
+        result = gpt_layout_mesh(o, weft_world_size(world), &mesh);
+    if (result == WEFT_OK)
+        result = gpt_layout_place(layout, mesh, cluster, weft_world_rank(world));
     if (result == WEFT_OK)
         result = connect_groups(layout, mesh, cluster, world);
     if (result == WEFT_OK && !o->untied)

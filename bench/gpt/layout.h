@@ -23,6 +23,11 @@ int gpt_layout_plan(gpt_layout *layout, const gpt_options *options, int ranks, g
 /* The schedule of its pipelines; @p flags: WEFT_SCHEDULE_*. */
 weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *options, uint32_t flags,
                                 weft_schedule **schedule_out);
+/* The mesh of a world of @p ranks ranks, and what lies along each of the layout's axes in it. */
+weft_result gpt_layout_mesh(const gpt_options *options, int ranks, weft_mesh **mesh_out);
+extern const weft_axes gpt_layout_axes[GPT_AXES];
+/* Find the place of @p rank; a cluster of NULL: rank n sits at place n. */
+weft_result gpt_layout_place(gpt_layout *layout, const weft_mesh *mesh, const weft_cluster *cluster, int rank);
 /* Find this rank's place and make its comms. Collective. */
 weft_result gpt_layout_connect(gpt_layout *layout, const gpt_options *options, weft_world *world);
 void gpt_layout_close(gpt_layout *layout);

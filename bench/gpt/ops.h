@@ -98,6 +98,8 @@ struct gpt_ops {
                     weft_dtype to_dtype);
 };
 
+#define GPT_HOST_ACTIVATION WEFT_FP32 /* The host's type of activations. */
+
 /* Open the host for models of this shape. @p device_out is given: release it with device->ops->close(). */
 int gpt_host_open(const gpt_shape *shape, gpt_device **device_out, gpt_failure *failure);
 

@@ -7,7 +7,7 @@
 static const char usage[] =
     "usage: weft gpt [options]\n\n"
     "Train a GPT on text, alone or as one rank of `weft run`. The world's ranks are shared out over tensor, data and\n"
-    "pipeline parallelism; any layout gives the losses of one process.\n\n"
+    "pipeline parallelism; any layout gives the losses of one process. With --plan nothing is started.\n\n"
     "Exit code: 0 trained; 1 failed; 2 wrong options; 4 a deadline passed; 7 replicas do not have the same weights.";
 
 static const gpt_options defaults = {
@@ -32,7 +32,7 @@ static const gpt_options defaults = {
     .decay_style = GPT_LR_COSINE,
     .seed = 1234,
     .rate = 3e-3,
-    .lowest_rate = 3e-4,
+    .lowest_rate = -1, /* follows from the highest */
     .weight_decay = 0.01,
     .clip = 1,
     .beta1 = 0.9,
@@ -99,7 +99,7 @@ static const option table[] = {
     {"train-iters", OPTION_INT, AT(iterations), 1, MANY, "STEPS", "how many (300)"},
     {"train-samples", OPTION_SIZE, AT(samples), 1, 1e15, "SAMPLES", "the same, said in samples"},
     {"lr", OPTION_REAL, AT(rate), 1e-30, 1e30, "X", "highest learning rate (3e-3)"},
-    {"min-lr", OPTION_REAL, AT(lowest_rate), 0, 1e30, "X", "lowest learning rate (3e-4)"},
+    {"min-lr", OPTION_REAL, AT(lowest_rate), 0, 1e30, "X", "lowest learning rate (a tenth of lr)"},
     {"lr-decay-style", OPTION_CHOICE, AT(decay_style), 0, 0, GPT_LR_STYLES, "(cosine)"},
     {"lr-decay-iters", OPTION_INT, AT(decay_iterations), 1, MANY, "STEPS", "when the decay is over (train-iters)"},
     {"lr-warmup-iters", OPTION_INT, AT(warmup_iterations), 0, MANY, "STEPS", "rise from 0 (0)"},
@@ -120,8 +120,13 @@ static const option table[] = {
     {"tokenizer-type", OPTION_CHOICE, AT(tokenizer), 0, 0, "bytes|NullTokenizer", "tokens are bytes either way"},
     {"split", OPTION_TEXT, AT(split), 0, 0, "A,B[,C]", "parts to train on and to hold out (95,5)"},
     {"log-interval", OPTION_INT, AT(log_interval), 1, MANY, "STEPS", "a line every so many (1)"},
-    {"json", OPTION_TEXT, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary; - = stdout"},
+    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary, or the plan; - = stdout"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "write what every operation did"},
+
+    {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL, "say what a training would take and send, and start nothing"},
+    {"world-size", OPTION_INT, AT(world_size), 1, 1 << 20, "RANKS",
+     "with --plan: ranks there would be (tensor times pipeline parallel ranks)"},
+    {"plan-rank", OPTION_INT, AT(plan_rank), 0, 1 << 20, "RANK", "with --plan: whose buckets and bytes (0)"},
 
     {"use-mcore-models", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
     {"transformer-impl", OPTION_NOTED, 0, 0, 0, NULL, NULL},
@@ -238,6 +243,7 @@ static uint64_t number_of(const option *o, const void *field)
     case OPTION_UNFLAG:
         return *(const bool *)field;
     case OPTION_TEXT:
+    case OPTION_FILE:
     case OPTION_NOTED:
         break;
     }

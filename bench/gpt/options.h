@@ -33,7 +33,8 @@ typedef struct gpt_options {
     const char *data, *split, *json, *trace;
     double held_out; /* from split */
     int tokenizer, log_interval;
-    bool mock;
+    bool mock, plan;
+    int world_size, plan_rank; /* 0 = as many as there are, or as a plan needs */
 } gpt_options;
 
 /* Defaults, then the command line, then what follows from it: what was left open is filled in, what does not fit

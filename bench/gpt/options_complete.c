@@ -85,6 +85,8 @@ static int complete_rate(gpt_options *o, bool iterations_given, gpt_failure *fai
         o->decay_iterations = o->iterations;
     if (o->warmup_iterations && o->warmup_fraction > 0)
         return conflict("--lr-warmup-iters", "--lr-warmup-fraction", failure);
+    if (o->lowest_rate < 0)
+        o->lowest_rate = o->rate / 10;
     if (o->lowest_rate > o->rate)
         return gpt_fail(failure, EXIT_USAGE, "--min-lr %g is above --lr %g", o->lowest_rate, o->rate);
     if (o->decay_style == GPT_LR_STABLE && !o->anneal_iterations)

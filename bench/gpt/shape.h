@@ -30,6 +30,11 @@ typedef struct gpt_shape {
 
 /* Compute what follows from what was said; refuse what does not divide. */
 int gpt_shape_complete(gpt_shape *shape, gpt_failure *failure);
+/* What stages send each other in a message: elements of the parameters' type. */
+static inline size_t gpt_shape_message(const gpt_shape *shape)
+{
+    return shape->rows * shape->hidden;
+}
 /* The whole model's parameters, a tied embedding once. */
 size_t gpt_shape_parameters(const gpt_shape *shape);
 

@@ -9,12 +9,17 @@
 #include <weft/collective.h>
 
 typedef struct gpt_tp {
-    weft_comm *comm; /* NULL if alone */
+    weft_comm *comm; /* NULL if alone, or if it is only counted */
     size_t rank, ranks;
     bool sequence; /* the rows are shared out */
     weft_dtype dtype;
     weft_stream stream;
+    double *received_bytes; /* not NULL: nothing is sent, what this rank would receive is added here */
 } gpt_tp;
+
+/* What each of @p ranks ranks receives in a reduce-scatter, an all-gather or an all-reduce whose larger buffer has
+ * @p bytes. */
+double gpt_tp_received(weft_collective_kind kind, size_t ranks, double bytes);
 
 /* Where all rows lie if this rank's are at @p rows: there, or in @p space if it has a part of them only. */
 static inline void *gpt_tp_all(const gpt_tp *tp, void *rows, void *space)

@@ -15,7 +15,7 @@ static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline *
     weft_schedule *schedule;
     GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, &schedule));
     weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
-    config.count = t->shape.rows * t->shape.hidden;
+    config.count = gpt_shape_message(&t->shape);
     config.dtype = t->shape.dtype;
     config.cookie = t;
     config.forward = gpt_forward;
@@ -35,25 +35,49 @@ static int make_pipelines(gpt_trainer *t, gpt_failure *failure)
 
 /* ---- model ---- */
 
-/* A training keeps at least the one microbatch of an evaluation. */
-static int open_parts(gpt_trainer *t, gpt_failure *failure)
+int gpt_trainer_open_parts(gpt_trainer *t, const size_t *slots, gpt_failure *failure)
 {
+    t->part_count = t->shape.virtual_stages;
+    t->parts = calloc(t->part_count, sizeof *t->parts);
+    if (!t->parts)
+        return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->part_count);
     for (size_t i = 0; i < t->part_count; i++) {
         size_t index = i * t->layout->pipeline + t->layout->stage;
-        size_t slots = weft_pipeline_activations(t->training, (uint32_t)i);
-        if (gpt_part_open(&t->parts[i], &t->model, t->layout, index, slots, failure))
+        if (gpt_part_open(&t->parts[i], &t->model, t->layout, index, slots[i], failure))
             return failure->code;
     }
     return 0;
 }
 
-static void place(gpt_trainer *t, gpt_arena *arena)
+void gpt_trainer_close_parts(gpt_trainer *t)
 {
-    gpt_model_place(&t->model, arena);
+    for (size_t i = 0; t->parts && i < t->part_count; i++)
+        gpt_part_close(&t->parts[i]);
+    free(t->parts);
+}
+
+/* A training keeps at least the one microbatch of an evaluation. */
+static int open_parts(gpt_trainer *t, gpt_failure *failure)
+{
+    size_t *slots = calloc(t->shape.virtual_stages, sizeof *slots);
+    if (!slots)
+        return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->shape.virtual_stages);
+    for (size_t i = 0; i < t->shape.virtual_stages; i++)
+        slots[i] = weft_pipeline_activations(t->training, (uint32_t)i);
+    int code = gpt_trainer_open_parts(t, slots, failure);
+    free(slots);
+    return code;
+}
+
+size_t gpt_trainer_place(gpt_trainer *t, void *memory)
+{
+    gpt_arena arena = {.memory = memory};
+    gpt_model_place(&t->model, &arena);
     for (size_t i = 0; i < t->part_count; i++)
-        gpt_chunk_place(&t->parts[i].chunk, arena);
-    t->inputs = gpt_arena_take(arena, t->shape.tokens * sizeof *t->inputs);
-    t->targets = gpt_arena_take(arena, t->shape.tokens * sizeof *t->targets);
+        gpt_chunk_place(&t->parts[i].chunk, &arena);
+    t->inputs = gpt_arena_take(&arena, t->shape.tokens * sizeof *t->inputs);
+    t->targets = gpt_arena_take(&arena, t->shape.tokens * sizeof *t->targets);
+    return arena.used_bytes;
 }
 
 /* Activations lie in weft's memory too: tensor parallel ranks reach them without a copy. */
@@ -64,13 +88,10 @@ static int make_model(gpt_trainer *t, gpt_failure *failure)
     gpt_model_open(&t->model, &t->shape, t->device, t->layout->tensor > 1 ? t->layout->groups[GPT_TP].comm : NULL);
     if (open_parts(t, failure))
         return failure->code;
-    gpt_arena arena = {0};
-    place(t, &arena);
-    weft_result result = weft_memory_alloc(weft_comm_world(t->all), arena.used_bytes, &t->memory);
+    weft_result result = weft_memory_alloc(weft_comm_world(t->all), gpt_trainer_place(t, NULL), &t->memory);
     if (gpt_fail_making(failure, result, "activations of the model"))
         return failure->code;
-    arena = (gpt_arena){.memory = t->memory};
-    place(t, &arena);
+    gpt_trainer_place(t, t->memory);
     return 0;
 }
 
@@ -112,11 +133,9 @@ static int make_optimizer(gpt_trainer *t, gpt_failure *failure)
 
 int gpt_trainer_open(gpt_trainer *t, gpt_failure *failure)
 {
-    t->part_count = t->shape.virtual_stages;
-    t->parts = calloc(t->part_count, sizeof *t->parts);
-    t->sets = calloc(t->part_count, sizeof *t->sets);
-    if (!t->parts || !t->sets)
-        return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->part_count);
+    t->sets = calloc(t->shape.virtual_stages, sizeof *t->sets);
+    if (!t->sets)
+        return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->shape.virtual_stages);
     if (make_pipelines(t, failure) || make_model(t, failure) || make_sets(t, failure))
         return failure->code;
     return make_optimizer(t, failure);
@@ -127,11 +146,9 @@ void gpt_trainer_close(gpt_trainer *t)
     weft_pipeline_destroy(t->evaluation);
     weft_pipeline_destroy(t->training);
     weft_adam_destroy(t->adam);
-    for (size_t i = 0; t->parts && i < t->part_count; i++)
-        gpt_part_close(&t->parts[i]);
+    gpt_trainer_close_parts(t);
     if (t->device)
         t->device->ops->close(t->device);
     weft_memory_free(weft_comm_world(t->all), t->memory);
     free(t->sets);
-    free(t->parts);
 }

@@ -36,6 +36,13 @@ typedef struct gpt_trainer {
 int gpt_trainer_open(gpt_trainer *trainer, gpt_failure *failure);
 void gpt_trainer_close(gpt_trainer *trainer);
 
+/* Parts of it, for plans too: open the parts of the model, where part i holds slots[i] microbatches, from options,
+ * layout, shape and model; give what is kept its place in @p memory. Returns how many bytes it takes; memory NULL: only
+ * that. */
+int gpt_trainer_open_parts(gpt_trainer *trainer, const size_t *slots, gpt_failure *failure);
+size_t gpt_trainer_place(gpt_trainer *trainer, void *memory);
+void gpt_trainer_close_parts(gpt_trainer *trainer);
+
 /* Train on the batch of step @p step, counted from 1. */
 weft_result gpt_trainer_step(gpt_trainer *trainer, uint64_t step, double rate, weft_step_report *report);
 /* What this rank adds to the sum of the losses of the last batch: over all ranks every token counts once. */

@@ -10,7 +10,7 @@ typedef struct values {
     size_t size;
     double real;
     bool flag, unflag;
-    const char *text;
+    const char *text, *file;
 } values;
 
 #define FIELD(name) offsetof(values, name)
@@ -23,6 +23,7 @@ static const option table[] = {
     {"flag", OPTION_FLAG, FIELD(flag), 0, 0, NULL, "flag"},
     {"no-flag", OPTION_UNFLAG, FIELD(unflag), 0, 0, NULL, "unflag"},
     {"text", OPTION_TEXT, FIELD(text), 0, 0, "TEXT", "text"},
+    {"file", OPTION_FILE, FIELD(file), 0, 0, "FILE", "file"},
     {"choice", OPTION_CHOICE, FIELD(choice), 0, 0, "one|two", "choice"},
     {"noted-*", OPTION_NOTED, 0, 0, 0, NULL, "noted"},
 };
@@ -50,11 +51,28 @@ TEST(every_kind_arrives_in_its_field)
     values v = {.unflag = true};
     int rest;
     CHECK_INT(READ(&v, &rest, "-n", "7", "--size", "3M", "--real=2.5", "--flag", "--no-flag", "--text", "--odd",
-                   "--choice", "two", "--noted-x", "5", "--", "--rest"),
+                   "--choice", "two", "--noted-x", "5", "6", "--", "--rest"),
               OPTIONS_GO);
-    CHECK_INT(rest, 15);
+    CHECK_INT(rest, 16);
     CHECK(v.whole == 7 && v.size == 3 << 20 && v.real == 2.5 && v.flag && !v.unflag && v.choice == 1);
     CHECK_STR(v.text, "--odd");
+}
+
+TEST(a_file_that_is_not_named_is_standard_output)
+{
+    values v = {0};
+    int rest;
+    CHECK_INT(READ(&v, &rest, "--file"), OPTIONS_GO);
+    CHECK_STR(v.file, "-");
+    CHECK_INT(READ(&v, &rest, "--file", "name"), OPTIONS_GO);
+    CHECK_STR(v.file, "name");
+    CHECK_INT(READ(&v, &rest, "--file", "--flag"), OPTIONS_GO);
+    CHECK(v.flag);
+    CHECK_STR(v.file, "-");
+    CHECK_INT(READ(&v, &rest, "--file=--odd"), OPTIONS_GO);
+    CHECK_STR(v.file, "--odd");
+    CHECK_INT(READ(&v, &rest, "--file", "-", "rest"), OPTIONS_GO);
+    CHECK_INT(rest, 3);
 }
 
 TEST(what_is_wrong_is_a_usage_error_that_names_the_option_and_the_word)

@@ -151,6 +151,8 @@ def every_key_of_the_reports_is_listed():
     step, end = map(json.loads, gpt("--json", "-").splitlines())
     assert list(step) == keys_listed("`weft gpt`, a step"), step
     assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end
+    plan = json.loads(shell("weft gpt --plan --json"))
+    assert list(plan) == keys_listed("`weft gpt --plan`"), plan
 
 
 def labels_of(trace):

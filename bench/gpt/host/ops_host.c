@@ -256,7 +256,7 @@ int gpt_host_open(const gpt_shape *shape, gpt_device **device_out, gpt_failure *
     gpt_host *host = calloc(1, sizeof *host);
     if (!host)
         return gpt_fail(failure, EXIT_FAILED, "no memory for the device");
-    host->device = (gpt_device){&host_ops, WEFT_FP32, shape->dtype, WEFT_STREAM_HOST};
+    host->device = (gpt_device){&host_ops, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST};
     host->kernels = gpt_kernels_best();
     host->norm_epsilon = shape->norm_epsilon;
     bool widens = shape->dtype != WEFT_FP32;

@@ -5,12 +5,12 @@
 #include "gpt/options.h"
 #include "harness/test.h"
 
-enum { MOST = 32 };
+enum { MOST = 128 };
 
 /* The words of a line, behind the command's name. */
 static int split(const char *line, char **argv)
 {
-    static char words[1024];
+    static char words[4096];
     int argc = 0;
     argv[argc++] = (char *)"gpt";
     snprintf(words, sizeof words, "%s", line);
@@ -123,7 +123,7 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--train-iters 5 --train-samples 100", "--train-iters and --train-samples say the same thing");
     check_refused("--train-samples 5", "less than one --global-batch-size");
     check_refused("--lr-warmup-iters 5 --lr-warmup-fraction 0.1", "say the same thing");
-    check_refused("--lr 1e-4", "--min-lr 0.0003 is above --lr 0.0001");
+    check_refused("--lr 1e-4 --min-lr 3e-4", "--min-lr 0.0003 is above --lr 0.0001");
     check_refused("--lr-decay-style WSD", "wants --lr-wsd-decay-iters");
     check_refused("--split 1,x", "--split is '1,x'");
     check_refused("--split 0,1", "--split is '0,1'");
@@ -174,4 +174,211 @@ TEST(the_rate_is_told_in_samples)
     CHECK_INT(lr.decay, 6400);
     CHECK_NEAR(gpt_lr_at(&lr, 320), 0.5e-3, 1e-15);
     CHECK_NEAR(gpt_lr_at(&lr, 6400), 1e-4, 1e-15);
+}
+
+TEST(a_rate_alone_has_a_lowest_rate_below_it)
+{
+    gpt_options o;
+    gpt_failure failure;
+    CHECK_INT(read_line("--lr 1e-4", &o, &failure), OPTIONS_GO);
+    CHECK_NEAR(o.lowest_rate, 1e-5, 1e-18);
+    CHECK_INT(read_line("--lr 1e-4 --min-lr 0", &o, &failure), OPTIONS_GO);
+    CHECK(o.lowest_rate == 0);
+}
+
+/* ---- every flag of a pretrain_gpt.py command line that is understood or noted ---- */
+
+/* A value other than the default, the number it becomes, and what it wants beside it. */
+typedef struct understood {
+    const char *flag, *value; /* NULL: a flag alone */
+    double number;
+    const char *with;
+} understood;
+
+static const understood taken[] = {
+    {"num-layers", "8", 8, ""},
+    {"hidden-size", "64", 64, ""},
+    {"ffn-hidden-size", "96", 96, ""},
+    {"num-attention-heads", "2", 2, ""},
+    {"group-query-attention", NULL, 1, ""},
+    {"num-query-groups", "2", 2, "--group-query-attention"},
+    {"kv-channels", "16", 16, ""},
+    {"seq-length", "64", 64, ""},
+    {"max-position-embeddings", "4096", 4096, ""},
+    {"vocab-size", "1000", 1000, ""},
+    {"make-vocab-size-divisible-by", "64", 64, ""},
+    {"norm-epsilon", "1e-6", 1e-6, ""},
+    {"normalization", "RMSNorm", 0, ""},
+    {"swiglu", NULL, 1, ""},
+    {"position-embedding-type", "rope", 0, ""},
+    {"rotary-base", "500000", 500000, ""},
+    {"disable-bias-linear", NULL, 1, ""},
+    {"untie-embeddings-and-output-weights", NULL, 1, ""},
+    {"init-method-std", "0.0134", 0.0134, ""},
+    {"attention-dropout", "0.0", 0, ""},
+    {"hidden-dropout", "0.0", 0, ""},
+    {"tensor-model-parallel-size", "2", 2, ""},
+    {"pipeline-model-parallel-size", "2", 2, ""},
+    {"num-layers-per-virtual-pipeline-stage", "1", 1, "--pipeline-model-parallel-size 2"},
+    {"num-virtual-stages-per-pipeline-rank", "2", 2, "--pipeline-model-parallel-size 2"},
+    {"microbatch-group-size-per-virtual-pipeline-stage", "4", 4, "--pipeline-model-parallel-size 2"},
+    {"context-parallel-size", "1", 1, ""},
+    {"sequence-parallel", NULL, 1, ""},
+    {"use-distributed-optimizer", NULL, 1, ""},
+    {"overlap-grad-reduce", NULL, 1, ""},
+    {"overlap-param-gather", NULL, 1, ""},
+    {"ddp-bucket-size", "10000000", 10000000, ""},
+    {"ddp-average-in-collective", NULL, 1, ""},
+    {"use-tp-pp-dp-mapping", NULL, 1, ""},
+    {"distributed-timeout-minutes", "60", 60, ""},
+    {"micro-batch-size", "2", 2, ""},
+    {"global-batch-size", "256", 256, ""},
+    {"train-iters", "500", 500, ""},
+    {"train-samples", "64000", 64000, ""},
+    {"lr", "3e-4", 3e-4, ""},
+    {"min-lr", "1e-5", 1e-5, ""},
+    {"lr-decay-style", "linear", 1, ""},
+    {"lr-decay-iters", "100", 100, ""},
+    {"lr-warmup-iters", "10", 10, ""},
+    {"lr-warmup-fraction", "0.1", 0.1, ""},
+    {"weight-decay", "0.1", 0.1, ""},
+    {"clip-grad", "0.5", 0.5, ""},
+    {"adam-beta1", "0.8", 0.8, ""},
+    {"adam-beta2", "0.95", 0.95, ""},
+    {"adam-eps", "1e-5", 1e-5, ""},
+    {"bf16", NULL, 1, ""},
+    {"seed", "42", 42, ""},
+    {"mock-data", NULL, 1, ""},
+    {"tokenizer-type", "NullTokenizer", 1, ""},
+    {"log-interval", "10", 10, ""},
+};
+
+/* As the table has it: whole numbers, or the bits of a double. */
+static bool is_number(uint64_t got, double want)
+{
+    double real;
+    memcpy(&real, &got, sizeof real);
+    return (double)got == want || real == want;
+}
+
+static void check_taken(const understood *t, const char *between)
+{
+    char line[256];
+    gpt_options o;
+    gpt_failure failure;
+    uint64_t numbers[GPT_OPTIONS_MOST];
+    snprintf(line, sizeof line, "%s --%s%s%s", t->with, t->flag, t->value ? between : "", t->value ? t->value : "");
+    CHECK_MSG(read_line(line, &o, &failure) == OPTIONS_GO, "'%s': %s", line, failure.text);
+    size_t count = gpt_options_numbers(&o, numbers), i = 0;
+    while (i < count && strcmp(gpt_options_name(i), t->flag) != 0)
+        i++;
+    CHECK_MSG(i < count, "--%s is not in the table", t->flag);
+    CHECK_MSG(is_number(numbers[i], t->number), "'%s' does not arrive", line);
+}
+
+TEST(every_usual_flag_is_understood_with_its_value_behind_or_attached)
+{
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        check_taken(&taken[i], " ");
+        check_taken(&taken[i], "=");
+    }
+    gpt_options o;
+    gpt_failure failure;
+    CHECK_INT(read_line("--data-path corpus --split 949,50,1", &o, &failure), OPTIONS_GO);
+    CHECK_STR(o.data, "corpus");
+    CHECK_STR(o.split, "949,50,1");
+}
+
+TEST(every_flag_without_effect_is_noted_by_name_with_its_values)
+{
+    static const char *const noted[] = {
+        "--use-mcore-models",
+        "--transformer-impl transformer_engine",
+        "--attention-backend fused",
+        "--use-flash-attn",
+        "--tensorboard-dir runs",
+        "--log-memory-to-tensorboard",
+        "--use-pytorch-profiler",
+        "--profile",
+        "--profile-step-start 4",
+        "--profile-step-end=6",
+        "--profile-ranks 0 1 2",
+        "--wandb-project mine",
+        "--wandb-exp-name first",
+        "--ckpt-format torch_dist",
+        "--save-interval 1000",
+        "--eval-interval 1000",
+        "--eval-iters 32",
+        "--distributed-backend nccl",
+        "--no-gradient-accumulation-fusion",
+        "--no-masked-softmax-fusion",
+        "--no-rope-fusion",
+    };
+    for (size_t i = 0; i < sizeof noted / sizeof *noted; i++) {
+        char line[256], *argv[MOST], text[4096] = "", name[64], want[128];
+        gpt_options o;
+        gpt_failure failure;
+        snprintf(line, sizeof line, "%s --num-layers 2", noted[i]);
+        int argc = split(line, argv);
+        CHECK_MSG(gpt_options_read(&o, argc, argv, &failure) == OPTIONS_GO, "'%s': %s", line, failure.text);
+        CHECK_INT(o.layers, 2);
+        FILE *out = fmemopen(text, sizeof text, "w");
+        gpt_options_note(&o, argc, argv, out);
+        fclose(out);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(noted[i], " "), noted[i]);
+        snprintf(want, sizeof want, "weft: without effect here: %s\n", name);
+        CHECK_HAS(text, want);
+    }
+}
+
+TEST(flags_and_values_of_other_models_are_refused_by_name)
+{
+    static const char *const refused[] = {
+        "--normalization LayerNorm",
+        "--position-embedding-type learned_absolute",
+        "--num-experts 8",
+        "--context-parallel-size 2",
+        "--attention-dropout 0.1",
+        "--hidden-dropout 0.1",
+        "--fp8-format hybrid",
+        "--fp16",
+        "--moe-router-topk 2",
+        "--expert-model-parallel-size 2",
+        "--add-qkv-bias",
+        "--qk-layernorm",
+        "--apply-layernorm-1p",
+        "--rotary-percent 0.5",
+        "--multi-latent-attention",
+        "--lr-decay-style sine",
+        "--tokenizer-type GPT2BPETokenizer",
+        "--recompute-activations", /* and whatever else there is no name for */
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(refused[i], " "), refused[i]);
+        check_refused(refused[i], name);
+    }
+}
+
+TEST(a_whole_command_line_of_a_training_script_is_taken)
+{
+    gpt_options o;
+    gpt_failure failure;
+    gpt_shape s;
+    static const char script[] =
+        "--use-mcore-models --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 "
+        "--group-query-attention --num-query-groups 8 --kv-channels 128 --seq-length 8192 "
+        "--max-position-embeddings 8192 --position-embedding-type rope --rotary-base 1000000 "
+        "--attention-dropout 0.0 --hidden-dropout 0.0 --swiglu --init-method-std 0.0134 --attention-backend fused "
+        "--normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights --micro-batch-size 1 "
+        "--global-batch-size 128 --train-samples 1953125 --lr 0.00015 --min-lr 0.00001 --lr-decay-style cosine "
+        "--clip-grad 1.0 --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.95 --bf16 --seed 42 "
+        "--tensor-model-parallel-size 2 --sequence-parallel --use-distributed-optimizer --overlap-grad-reduce "
+        "--overlap-param-gather --mock-data --tokenizer-type NullTokenizer --vocab-size 128256 --split 99,1,0 "
+        "--log-interval 1 --eval-iters 32 --eval-interval 100 --save-interval 1000 --profile --profile-step-start 4 "
+        "--profile-step-end 6 --ckpt-format torch_dist --distributed-timeout-minutes 60 --tensorboard-dir runs";
+    CHECK_MSG(read_line(script, &o, &failure) == OPTIONS_GO, "%s", failure.text);
+    CHECK_MSG(gpt_options_shape(&o, &s, &failure) == 0, "%s", failure.text);
+    CHECK_INT(gpt_shape_parameters(&s),
+              32ull * (4096 * 128 * (2 * 32 + 2 * 8) + 3 * 4096 * 14336 + 2 * 4096) + 2 * 128256 * 4096 + 4096);
 }
