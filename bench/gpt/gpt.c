@@ -5,6 +5,7 @@
 #include <weft/log.h>
 
 #include "gpt/host/gemm.h"
+#include "gpt/import.h"
 #include "gpt/train.h"
 #include "subcommands.h"
 
@@ -22,6 +23,8 @@ int command_gpt(int argc, char **argv)
     gpt_gemm_restart(argv - 1); /* main()'s */
     if (gpt_options_read(&run.options, argc, argv, &run.failure) == EXIT_DONE)
         return EXIT_DONE;
+    if (!run.failure.code && run.options.make_data)
+        return gpt_import(&run.options, &run.failure) ? complain(run.failure.code, "%s", run.failure.text) : EXIT_DONE;
     if (!getenv("WEFT_LOG"))
         weft_log_set(WEFT_LOG_WARN, show_warnings, &run);
     weft_world_config config = gpt_train_world(&run);
