@@ -6,9 +6,8 @@
 
 static const char usage[] =
     "usage: weft gpt [options]\n\n"
-    "Train a GPT on text or tokens, alone or as one rank of `weft run`. The world's ranks are shared out over tensor, "
-    "data and\n"
-    "pipeline parallelism; any layout gives the losses of one process.\n\n"
+    "Train a GPT on text or tokens, alone or as one rank of `weft run`. The world's ranks are shared out over tensor,\n"
+    "data and pipeline parallelism; any layout gives the losses of one process.\n\n"
     "Exit code: 0 trained; 1 failed; 2 wrong options; 4 a deadline passed; 7 replicas do not have the same weights.";
 
 static const gpt_options defaults = {
