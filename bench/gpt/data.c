@@ -26,6 +26,9 @@ static int divide(gpt_data *data, const char *name, double share, gpt_failure *f
 
 static int check_tokens(const gpt_tokens *tokens, const char *name, size_t vocabulary, gpt_failure *failure)
 {
+    const gpt_token_type *type = &gpt_token_types[tokens->type];
+    if (!type->is_signed && vocabulary >> (8 * type->bytes)) /* no such token can be outside: no need to read them */
+        return 0;
     for (size_t i = 0; i < tokens->count; i++) {
         int64_t token = gpt_tokens_at(tokens, i);
         if (token < 0 || (uint64_t)token >= vocabulary)

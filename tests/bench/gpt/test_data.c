@@ -114,16 +114,20 @@ TEST(documents_are_put_in_an_order_by_chance_and_stay_whole)
         const gpt_data_config config = {stem, 0, seed, (HELD_OUT + 0.5) / COUNT, 2, 256};
         CHECK_MSG(gpt_data_open(&data, &config, &failure) == 0, "%s", failure.text);
         CHECK_INT(data.train, COUNT - HELD_OUT);
-        int runs[DOCUMENTS] = {0}, last = -1;
+        int runs[DOCUMENTS] = {0}, counts[DOCUMENTS] = {0}, last = -1;
         data.sequence = data.train - 1;
         gpt_data_sample(&data, 0, 0, 1, inputs, targets);
         for (size_t i = 0; i + 1 < data.train; i++) {
             runs[inputs[i]] += inputs[i] != last;
+            counts[inputs[i]]++;
             CHECK(i == 0 || targets[i - 1] == inputs[i]);
             last = inputs[i];
         }
-        for (int i = 0; i < DOCUMENTS; i++)
+        counts[targets[data.train - 2]]++;
+        for (int i = 0; i < DOCUMENTS; i++) {
             CHECK_MSG(runs[i] <= 1, "document %d is in %d pieces", i, runs[i]);
+            CHECK_INT(counts[i], i + 1 - (i == DOCUMENTS - 1 ? HELD_OUT : 0));
+        }
         moved = moved || inputs[0] != 0;
         data.sequence = HELD_OUT - 1;
         gpt_data_sample(&data, data.train, 0, 1, inputs, targets);
