@@ -50,7 +50,7 @@ static int lay_out(gpt_data *data, gpt_failure *failure)
 {
     gpt_random stream = gpt_random_stream(data->seed, "document order");
     size_t documents = data->tokens.is_text ? 1 : data->tokens.documents, *ends = data->tokens.ends;
-    ends[documents - 1] = data->tokens.count;
+    ends[documents - 1] = data->tokens.count; /* of text, one document out of all */
     data->pieces = calloc(documents + 1, sizeof *data->pieces);
     if (!data->pieces)
         return gpt_fail(failure, EXIT_FAILED, "no memory for the order of %zu documents", documents);

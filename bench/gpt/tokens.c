@@ -11,14 +11,8 @@
 #include "gpt/text.h"
 
 const gpt_token_type gpt_token_types[GPT_TOKEN_TYPES] = {
-    [GPT_TOKEN_U8] = {"u8", 1, false},
-    {"i8", 1, true},
-    {"i16", 2, true},
-    {"i32", 4, true},
-    {"i64", 8, true},
-    {"f64", 0, true},
-    {"f32", 0, true},
-    [GPT_TOKEN_U16] = {"u16", 2, false},
+    {NULL, 0, false}, {"u8", 1, false}, {"i8", 1, true},  {"i16", 2, true},  {"i32", 4, true},
+    {"i64", 8, true}, {"f64", 0, true}, {"f32", 0, true}, {"u16", 2, false},
 };
 
 uint64_t gpt_little_endian(const unsigned char *at, unsigned bytes)
