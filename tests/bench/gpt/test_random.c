@@ -106,7 +106,7 @@ TEST(a_shuffle_takes_every_number_once_and_spreads_them)
             seen[to] = true;
         }
     }
-    /* Over many orders of ten, each number is at each place about as often: 1000 times, 6 deviations of 30 either way. */
+    /* Over many orders of ten, each number is about as often at each place: 1000 times, give or take 6 times 30. */
     int times[10][10] = {{0}};
     for (uint64_t row = 0; row < 10000; row++)
         for (uint64_t i = 0; i < 10; i++)
