@@ -5,6 +5,7 @@
 #include <weft/log.h>
 
 #include "gpt/host/gemm.h"
+#include "gpt/import.h"
 #include "gpt/plan.h"
 #include "gpt/train.h"
 #include "subcommands.h"
@@ -31,6 +32,8 @@ int command_gpt(int argc, char **argv)
     gpt_gemm_restart(argv - 1); /* main()'s */
     if (gpt_options_read(&run.options, argc, argv, &run.failure) == EXIT_DONE)
         return EXIT_DONE;
+    if (!run.failure.code && run.options.make_data)
+        return gpt_import(&run.options, &run.failure) ? complain(run.failure.code, "%s", run.failure.text) : EXIT_DONE;
     if (run.options.plan)
         return plan(&run);
     if (!getenv("WEFT_LOG"))

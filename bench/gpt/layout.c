@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "gpt/batch.h"
 #include "gpt/model.h"
 
 static int plan_axes(gpt_layout *layout, const gpt_options *o, int ranks, gpt_failure *failure)
@@ -22,13 +23,12 @@ static int plan_axes(gpt_layout *layout, const gpt_options *o, int ranks, gpt_fa
 
 static int plan_batch(gpt_layout *layout, const gpt_options *o, gpt_failure *failure)
 {
-    size_t batch = (size_t)o->global_batch, at_once = (size_t)o->micro_batch * layout->data;
-    if (batch % at_once)
+    layout->microbatches = gpt_batch_microbatches((size_t)o->global_batch, (size_t)o->micro_batch, layout->data, false);
+    if (!layout->microbatches)
         return gpt_fail(failure, EXIT_USAGE,
                         "--global-batch-size %d does not divide by --micro-batch-size %d times %zu data parallel "
                         "rank%s",
                         o->global_batch, o->micro_batch, layout->data, layout->data == 1 ? "" : "s");
-    layout->microbatches = batch / at_once;
     return 0;
 }
 

@@ -6,8 +6,8 @@
 
 static const char usage[] =
     "usage: weft gpt [options]\n\n"
-    "Train a GPT on text, alone or as one rank of `weft run`. The world's ranks are shared out over tensor, data and\n"
-    "pipeline parallelism; any layout gives the losses of one process. With --plan nothing is started.\n\n"
+    "Train a GPT on text or tokens, alone or as one rank of `weft run`. The world's ranks are shared out over tensor,\n"
+    "data and pipeline parallelism; any layout gives the losses of one process. With --plan nothing is started.\n\n"
     "Exit code: 0 trained; 1 failed; 2 wrong options; 4 a deadline passed; 7 replicas do not have the same weights.";
 
 static const gpt_options defaults = {
@@ -114,10 +114,13 @@ static const option table[] = {
     {"bf16", OPTION_FLAG, AT(bf16), 0, 0, NULL, "parameters in bf16; gradients and optimizer stay fp32"},
     {"seed", OPTION_SIZE, AT(seed), 0, 1e18, "N", "of weights and samples (1234)"},
 
-    {"data", OPTION_TEXT, AT(data), 0, 0, "PATH", "text: a file, or a folder (/usr/share/common-licenses)"},
+    {"data", OPTION_TEXT, AT(data), 0, 0, "PATH",
+     "text, Megatron's .bin/.idx, llm.c's .bin (/usr/share/common-licenses)"},
     {"data-path", OPTION_TEXT, AT(data), 0, 0, "PATH", NULL},
+    {"make-data", OPTION_TEXT, AT(make_data), 0, 0, "OUT", "only write the data as OUT.bin and OUT.idx of Megatron"},
     {"mock-data", OPTION_FLAG, AT(mock), 0, 0, NULL, "a made-up text instead"},
-    {"tokenizer-type", OPTION_CHOICE, AT(tokenizer), 0, 0, "bytes|NullTokenizer", "tokens are bytes either way"},
+    {"tokenizer-type", OPTION_CHOICE, AT(tokenizer), 0, 0, "bytes|NullTokenizer",
+     "text is its bytes, tokens stay what they are"},
     {"split", OPTION_TEXT, AT(split), 0, 0, "A,B[,C]", "parts to train on and to hold out (95,5)"},
     {"log-interval", OPTION_INT, AT(log_interval), 1, MANY, "STEPS", "a line every so many (1)"},
     {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary, or the plan; - = stdout"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes random numbers from counters: streams, whole numbers, normal numbers. */
+/* Computes random numbers from counters: streams, whole numbers, orders, normal numbers. */
 #include "gpt/random.h"
 
 #include <math.h>
@@ -39,6 +39,26 @@ uint64_t gpt_random_below(gpt_random stream, uint64_t row, uint64_t column, uint
              other = (uint64_t)word[0] * (limit >> 32), high = (uint64_t)word[1] * (limit >> 32);
     uint64_t middle = (low >> 32) + (cross & 0xffffffffu) + (other & 0xffffffffu);
     return high + (cross >> 32) + (other >> 32) + (middle >> 32);
+}
+
+/* A Feistel network permutes the numbers of an even count of bits; one that leads out of the count is led on. */
+uint64_t gpt_random_shuffled(gpt_random stream, uint64_t row, uint64_t index, uint64_t count)
+{
+    enum { ROUNDS = 6 };
+    unsigned half = 1;
+    while (half < 32 && (uint64_t)1 << (2 * half) < count)
+        half++;
+    uint64_t limit = (uint64_t)1 << half;
+    do {
+        uint64_t left = index >> half, right = index & (limit - 1);
+        for (uint64_t round = 0; round < ROUNDS; round++) {
+            uint64_t mixed = left ^ gpt_random_below(stream, row * ROUNDS + round, right, limit);
+            left = right;
+            right = mixed;
+        }
+        index = left << half | right;
+    } while (index >= count);
+    return index;
 }
 
 /* Four normal numbers out of one block (Box and Muller). */

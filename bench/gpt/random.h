@@ -16,6 +16,8 @@ gpt_random gpt_random_stream(uint64_t seed, const char *name);
 void gpt_random_block(gpt_random stream, const uint32_t counter[4], uint32_t out[4]);
 /* A whole number below @p limit (> 0) at place (@p row, @p column). */
 uint64_t gpt_random_below(gpt_random stream, uint64_t row, uint64_t column, uint64_t limit);
+/* Where number @p index of 0 ... count - 1 goes in an order of them by chance, one for each @p row. */
+uint64_t gpt_random_shuffled(gpt_random stream, uint64_t row, uint64_t index, uint64_t count);
 /* Elements first ... first + count - 1 of the stream, normally distributed around 0. */
 void gpt_random_normal(gpt_random stream, uint64_t first, size_t count, double deviation, float *out);
 

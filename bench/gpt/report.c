@@ -40,13 +40,13 @@ void gpt_report_setup(gpt_report *r, const gpt_setup *s)
     const gpt_options *o = r->options;
     if (!r->text)
         return;
-    fprintf(r->text, "%d rank%s, layout %s; a step is %d samples of %d bytes, %zu microbatch%s of %d on each replica\n",
-            s->ranks, s->ranks == 1 ? "" : "s", s->layout, o->global_batch, o->sequence, s->microbatches,
+    fprintf(r->text, "%d rank%s, layout %s; a step is %d samples of %d %ss, %zu microbatch%s of %d on each replica\n",
+            s->ranks, s->ranks == 1 ? "" : "s", s->layout, o->global_batch, o->sequence, s->unit, s->microbatches,
             s->microbatches == 1 ? "" : "es", o->micro_batch);
     fprintf(r->text,
             "%zu parameters in %s, %zu of them on rank 0; state %.2f bytes per padded element, padding %.2f %%\n",
             s->params_total, o->bf16 ? "bf16" : "fp32", s->params_local, s->state_bytes, 100 * s->padding);
-    fprintf(r->text, "%zu bytes of text to train on, %zu held out\n", s->bytes_to_train, s->bytes_held_out);
+    fprintf(r->text, "%zu %ss to train on, %zu held out\n", s->tokens_to_train, s->unit, s->tokens_held_out);
     fflush(r->text);
     r->began_ns = now_ns();
 }
@@ -154,7 +154,7 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
             steps < GPT_LAST ? steps : GPT_LAST);
     if (isfinite(s->loss_held_out))
         fprintf(r->text, ", %.3f held out", s->loss_held_out);
-    fputs(" (nats a byte)\n", r->text);
+    fprintf(r->text, " (nats a %s)\n", setup->unit);
     print_columns(r->text);
     snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, setup->ranks == 1 ? "" : "s");
     print_times(r->text, who, &s->times);

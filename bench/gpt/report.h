@@ -21,7 +21,8 @@ typedef struct gpt_setup {
     const char *layout;
     size_t microbatches, params_total, params_local; /* local: of the rank that speaks */
     double state_bytes, padding;                     /* per padded element of all ranks' buckets; share of them */
-    size_t bytes_to_train, bytes_held_out;
+    size_t tokens_to_train, tokens_held_out;
+    const char *unit; /* what a token is called */
 } gpt_setup;
 
 /* One step; loss and times are means over tokens and over ranks. */

@@ -6,20 +6,21 @@
 
 /* ---- called by pipelines ---- */
 
-/* Where the text of sample @p sample of the batch begins. */
+/* Where sample @p sample of the batch begins. */
 static size_t position(const gpt_trainer *t, size_t sample)
 {
+    uint64_t batch = (uint64_t)t->options->global_batch;
     if (!t->held_out)
-        return gpt_text_position(t->text, t->options->seed, t->number, sample);
-    uint64_t at = t->number * (uint64_t)t->options->global_batch + sample;
-    return gpt_text_held_out_position(t->text, (size_t)(at % gpt_text_held_out_count(t->text)));
+        return gpt_data_position(t->data, (t->number - 1) * batch + sample);
+    return gpt_data_held_out_position(t->data,
+                                      (size_t)((t->number * batch + sample) % gpt_data_held_out_count(t->data)));
 }
 
 static void take_samples(gpt_trainer *t, size_t microbatch)
 {
     size_t count = t->shape.micro_batch, first = (t->layout->replica * t->layout->microbatches + microbatch) * count;
     for (size_t i = 0; i < count; i++)
-        gpt_text_sample(t->text, position(t, first + i), i, count, t->inputs, t->targets);
+        gpt_data_sample(t->data, position(t, first + i), i, count, t->inputs, t->targets);
 }
 
 /* What fails here fails for all: they shall hear of the cause, not just of a pipeline that was aborted. */
@@ -86,7 +87,7 @@ double gpt_trainer_loss(const gpt_trainer *t)
 
 weft_result gpt_trainer_evaluate(gpt_trainer *t, double *loss_out)
 {
-    uint64_t batch = (uint64_t)t->options->global_batch, rounds = gpt_text_held_out_count(t->text) / batch;
+    uint64_t batch = (uint64_t)t->options->global_batch, rounds = gpt_data_held_out_count(t->data) / batch;
     double loss = 0;
     rounds = rounds ? rounds : 1;
     for (uint64_t round = 0; round < rounds; round++) {

@@ -10,9 +10,8 @@
 #include "complain.h"
 #include "gpt/meter.h"
 #include "gpt/report.h"
+#include "gpt/text.h"
 #include "gpt/trainer.h"
-
-enum { MOCK_BYTES = 1 << 18 };
 
 typedef struct session {
     gpt_run *run;
@@ -21,7 +20,7 @@ typedef struct session {
     weft_comm *all;
     gpt_layout layout;
     char layout_text[64];
-    gpt_text text;
+    gpt_data data;
     gpt_trainer trainer;
     gpt_meter meter;
     gpt_times own; /* the sum over steps */
@@ -50,12 +49,18 @@ static int agree(session *s)
     return s->failure.code = (int)(first % CODES);
 }
 
-static int open_text(session *s)
+static int open_data(session *s)
 {
     const gpt_options *o = s->options;
-    size_t sequence = (size_t)o->sequence, vocabulary = (size_t)o->vocabulary;
-    return o->mock ? gpt_text_mock(&s->text, MOCK_BYTES, o->seed, o->held_out, sequence, vocabulary, &s->failure)
-                   : gpt_text_open(&s->text, o->data, o->held_out, sequence, vocabulary, &s->failure);
+    const gpt_data_config config = {
+        .path = o->mock ? NULL : o->data,
+        .mock_bytes = GPT_MOCK_BYTES,
+        .seed = o->seed,
+        .held_out = o->held_out,
+        .sequence = (size_t)o->sequence,
+        .vocabulary = (size_t)o->vocabulary,
+    };
+    return gpt_data_open(&s->data, &config, &s->failure);
 }
 
 /* What one rank can do alone. */
@@ -63,7 +68,7 @@ static int prepare(session *s)
 {
     const gpt_options *o = s->options;
     if (s->failure.code || gpt_options_shape(o, &s->trainer.shape, &s->failure) ||
-        gpt_layout_plan(&s->layout, o, weft_world_size(s->world), &s->failure) || open_text(s))
+        gpt_layout_plan(&s->layout, o, weft_world_size(s->world), &s->failure) || open_data(s))
         return s->failure.code;
     return weft_world_rank(s->world) == 0 ? gpt_report_open(&s->report, o, &s->failure) : 0;
 }
@@ -73,7 +78,7 @@ static int compare_options(session *s)
 {
     uint64_t mine[GPT_OPTIONS_MOST + 2], first[GPT_OPTIONS_MOST + 2];
     size_t count = gpt_options_numbers(s->options, mine);
-    mine[count] = s->text.count, mine[count + 1] = s->text.train;
+    mine[count] = s->data.tokens.count, mine[count + 1] = s->data.train;
     memcpy(first, mine, sizeof mine);
     weft_result result = weft_broadcast_run(s->all, first, first, count + 2, WEFT_INT64, 0, WEFT_STREAM_HOST);
     for (size_t i = 0; i < count + 2 && result == WEFT_OK; i++)
@@ -111,8 +116,9 @@ static int describe(session *s)
         .layout = gpt_layout_text(&s->layout, s->options, s->layout_text, sizeof s->layout_text),
         .microbatches = s->layout.microbatches,
         .params_total = gpt_shape_parameters(&s->trainer.shape),
-        .bytes_to_train = s->text.train,
-        .bytes_held_out = s->text.count - s->text.train,
+        .tokens_to_train = s->data.train,
+        .tokens_held_out = s->data.tokens.count - s->data.train,
+        .unit = s->data.tokens.unit,
     };
     if (count_state(s))
         return s->failure.code;
@@ -136,7 +142,7 @@ static int begin(session *s)
         return s->failure.code;
     s->trainer.options = s->options;
     s->trainer.layout = &s->layout;
-    s->trainer.text = &s->text;
+    s->trainer.data = &s->data;
     s->trainer.all = s->all;
     if (gpt_trainer_open(&s->trainer, &s->failure))
         return s->failure.code;
@@ -260,7 +266,7 @@ static void close_all(session *s)
     if (s->trainer.all)
         gpt_trainer_close(&s->trainer);
     gpt_layout_close(&s->layout);
-    gpt_text_close(&s->text);
+    gpt_data_close(&s->data);
     weft_comm_destroy(s->all);
 }
 

@@ -28,7 +28,7 @@ static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline *
 static int make_pipelines(gpt_trainer *t, gpt_failure *failure)
 {
     weft_result result = make_pipeline(t, 0, &t->training);
-    if (result == WEFT_OK && gpt_text_held_out_count(t->text) > 0)
+    if (result == WEFT_OK && gpt_data_held_out_count(t->data) > 0)
         result = make_pipeline(t, WEFT_SCHEDULE_FORWARD_ONLY, &t->evaluation);
     return gpt_fail_weft(failure, result);
 }

@@ -6,14 +6,14 @@
 #include <weft/adam.h>
 #include <weft/pipeline.h>
 
+#include "gpt/data.h"
 #include "gpt/part.h"
-#include "gpt/text.h"
 
 typedef struct gpt_trainer {
     /* said; borrowed */
     const gpt_options *options;
     const gpt_layout *layout;
-    const gpt_text *text;
+    const gpt_data *data;
     weft_comm *all; /* all ranks */
     gpt_shape shape;
     /* made */
@@ -47,7 +47,7 @@ void gpt_trainer_close_parts(gpt_trainer *trainer);
 weft_result gpt_trainer_step(gpt_trainer *trainer, uint64_t step, double rate, weft_step_report *report);
 /* What this rank adds to the sum of the losses of the last batch: over all ranks every token counts once. */
 double gpt_trainer_loss(const gpt_trainer *trainer);
-/* The mean loss of the held-out text, as many samples as fill whole batches; at least one batch. Collective. */
+/* The mean loss of the held-out data, as many samples as fill whole batches; at least one batch. Collective. */
 weft_result gpt_trainer_evaluate(gpt_trainer *trainer, double *loss_out);
 
 /* A number that tells the weights of all ranks from others; equal weights give the same in every layout. Collective. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "gpt/lr.h"
+#include "harness/golden.h"
 #include "harness/test.h"
 
 static int index_of(const char *words, const char *word)
@@ -17,49 +18,38 @@ static int index_of(const char *words, const char *word)
     return -1;
 }
 
-static FILE *open_golden(const char *name)
+static void check_row(char *line, void *cookie)
 {
-    char path[1024];
-    const char *golden = getenv("WEFT_GOLDEN_DIR"), *data = getenv("WEFT_TEST_DATA");
-    if (golden)
-        snprintf(path, sizeof path, "%s/%s", golden, name);
-    else
-        snprintf(path, sizeof path, "%s/golden/%s", data ? data : "tests/data", name);
-    FILE *file = fopen(path, "r");
-    CHECK_MSG(file, "cannot read %s", path);
-    return file;
+    char style[32], curve[32], anneal[32], warmup[32], decay[32], samples[32], want[64];
+    double first, highest, lowest;
+    int *rows = cookie;
+    if ((*rows)++ == 0) /* the columns' names */
+        return;
+    CHECK(sscanf(line, "%31s %31s %31s %lf %lf %lf %31s %31s %*s %*s %*s %*s %31s %63s", style, curve, anneal, &first,
+                 &highest, &lowest, warmup, decay, samples, want) == 10);
+    gpt_lr lr = {.style = (gpt_lr_style)index_of(GPT_LR_STYLES, style),
+                 .first = first,
+                 .highest = highest,
+                 .lowest = lowest,
+                 .warmup = strtoull(warmup, NULL, 10),
+                 .decay = strtoull(decay, NULL, 10)};
+    CHECK_MSG((int)lr.style >= 0, "no style %s", style);
+    if (lr.style == GPT_LR_STABLE) {
+        lr.curve = (gpt_lr_curve)index_of(GPT_LR_CURVES, curve);
+        lr.anneal = strtoull(anneal, NULL, 10);
+        CHECK_MSG((int)lr.curve >= 0, "no curve %s", curve);
+    }
+    double rate = gpt_lr_at(&lr, strtoull(samples, NULL, 10));
+    CHECK_MSG(fabs(rate - strtod(want, NULL)) <= 1e-12 * highest, "%s %s at %s is %.17g, not %s", style, curve, samples,
+              rate, want);
 }
 
 TEST(every_golden_learning_rate_is_reproduced)
 {
-    FILE *file = open_golden("lr_schedule.tsv");
-    char line[512], style[32], curve[32], anneal[32], warmup[32], decay[32], samples[32], want[64];
-    double first, highest, lowest;
-    int rows = 0;
-    CHECK(fgets(line, sizeof line, file)); /* the columns' names */
-    while (fgets(line, sizeof line, file)) {
-        CHECK(sscanf(line, "%31s %31s %31s %lf %lf %lf %31s %31s %*s %*s %*s %*s %31s %63s", style, curve, anneal,
-                     &first, &highest, &lowest, warmup, decay, samples, want) == 10);
-        gpt_lr lr = {.style = (gpt_lr_style)index_of(GPT_LR_STYLES, style),
-                     .first = first,
-                     .highest = highest,
-                     .lowest = lowest,
-                     .warmup = strtoull(warmup, NULL, 10),
-                     .decay = strtoull(decay, NULL, 10)};
-        CHECK_MSG((int)lr.style >= 0, "no style %s", style);
-        if (lr.style == GPT_LR_STABLE) {
-            lr.curve = (gpt_lr_curve)index_of(GPT_LR_CURVES, curve);
-            lr.anneal = strtoull(anneal, NULL, 10);
-            CHECK_MSG((int)lr.curve >= 0, "no curve %s", curve);
-        }
-        double rate = gpt_lr_at(&lr, strtoull(samples, NULL, 10));
-        CHECK_MSG(fabs(rate - strtod(want, NULL)) <= 1e-12 * highest, "%s %s at %s is %.17g, not %s", style, curve,
-                  samples, rate, want);
-        rows++;
-    }
-    fclose(file);
-    CHECK(rows > 400);
-    test_note("%d learning rates compared, 0 deviations", rows);
+    int lines = 0;
+    golden_lines("lr_schedule.tsv", check_row, &lines);
+    CHECK(lines > 400);
+    test_note("%d learning rates compared, 0 deviations", lines - 1);
 }
 
 TEST(a_decay_without_length_is_over_at_once)

@@ -176,7 +176,7 @@ static const layout_case cases[] = {
 
 typedef struct ranked {
     gpt_layout layout;
-    gpt_text text;
+    gpt_data data;
     gpt_trainer trainer;
     gpt_failure failure;
 } ranked;
@@ -187,8 +187,10 @@ static void open_rank(ranked *r, weft_world *world, const gpt_options *o)
     CHECK(gpt_options_shape(o, &r->trainer.shape, &r->failure) == 0);
     CHECK(gpt_layout_plan(&r->layout, o, weft_world_size(world), &r->failure) == 0);
     CHECK_OK(gpt_layout_connect(&r->layout, o, world));
-    CHECK(gpt_text_mock(&r->text, 4000, 1, 0.1, (size_t)o->sequence, 256, &r->failure) == 0);
-    r->trainer.options = o, r->trainer.layout = &r->layout, r->trainer.text = &r->text;
+    const gpt_data_config data = {
+        .mock_bytes = 4000, .seed = 1, .held_out = 0.1, .sequence = (size_t)o->sequence, .vocabulary = 256};
+    CHECK(gpt_data_open(&r->data, &data, &r->failure) == 0);
+    r->trainer.options = o, r->trainer.layout = &r->layout, r->trainer.data = &r->data;
     r->trainer.all = all_ranks(world, "all", NULL);
     CHECK_MSG(gpt_trainer_open(&r->trainer, &r->failure) == 0, "%s", r->failure.text);
 }
@@ -198,7 +200,7 @@ static void close_rank(ranked *r)
     weft_comm *all = r->trainer.all;
     gpt_trainer_close(&r->trainer);
     gpt_layout_close(&r->layout);
-    gpt_text_close(&r->text);
+    gpt_data_close(&r->data);
     weft_comm_destroy(all);
 }
 

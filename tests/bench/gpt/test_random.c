@@ -93,3 +93,26 @@ TEST(whole_numbers_are_the_high_half_of_the_product)
         CHECK(gpt_random_below(stream, 9, i, limit) == (uint64_t)(product >> 64));
     }
 }
+
+TEST(a_shuffle_takes_every_number_once_and_spreads_them)
+{
+    enum { MOST = 700 };
+    gpt_random stream = gpt_random_stream(1, "sample order");
+    for (size_t count = 1; count <= MOST; count += count < 70 ? 1 : 45) {
+        bool seen[MOST] = {false};
+        for (size_t i = 0; i < count; i++) {
+            size_t to = (size_t)gpt_random_shuffled(stream, 3, i, count);
+            CHECK_MSG(to < count && !seen[to], "number %zu of %zu goes to %zu", i, count, to);
+            seen[to] = true;
+        }
+    }
+    /* Over many orders of ten, each number is about as often at each place: 1000 times, give or take 6 times 30. */
+    int times[10][10] = {{0}};
+    for (uint64_t row = 0; row < 10000; row++)
+        for (uint64_t i = 0; i < 10; i++)
+            times[i][gpt_random_shuffled(stream, row, i, 10)]++;
+    for (int i = 0; i < 100; i++)
+        CHECK_MSG(times[i / 10][i % 10] > 820 && times[i / 10][i % 10] < 1180, "%d is at %d %d times", i / 10, i % 10,
+                  times[i / 10][i % 10]);
+    CHECK(gpt_random_shuffled(stream, 0, ((uint64_t)1 << 61) - 1, (uint64_t)1 << 61) < (uint64_t)1 << 61);
+}

@@ -7,7 +7,7 @@ enum { RANKS = 2 };
 
 typedef struct rank_state {
     gpt_layout layout;
-    gpt_text text;
+    gpt_data data;
     gpt_trainer trainer;
     gpt_failure failure;
 } rank_state;
@@ -32,8 +32,9 @@ static void open_rank(rank_state *r, weft_world *world, const gpt_options *optio
     CHECK(gpt_options_shape(options, &r->trainer.shape, &r->failure) == 0);
     CHECK(gpt_layout_plan(&r->layout, options, RANKS, &r->failure) == 0);
     CHECK_OK(gpt_layout_connect(&r->layout, options, world));
-    CHECK(gpt_text_mock(&r->text, 1000, 1, 0.1, 8, 256, &r->failure) == 0);
-    r->trainer.options = options, r->trainer.layout = &r->layout, r->trainer.text = &r->text;
+    const gpt_data_config data = {.mock_bytes = 1000, .seed = 1, .held_out = 0.1, .sequence = 8, .vocabulary = 256};
+    CHECK(gpt_data_open(&r->data, &data, &r->failure) == 0);
+    r->trainer.options = options, r->trainer.layout = &r->layout, r->trainer.data = &r->data;
     r->trainer.all = all_ranks(world, "all", NULL);
     CHECK_MSG(gpt_trainer_open(&r->trainer, &r->failure) == 0, "%s", r->failure.text);
 }
@@ -43,7 +44,7 @@ static void close_rank(rank_state *r)
     weft_comm *all = r->trainer.all;
     gpt_trainer_close(&r->trainer);
     gpt_layout_close(&r->layout);
-    gpt_text_close(&r->text);
+    gpt_data_close(&r->data);
     weft_comm_destroy(all);
 }
 
