@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a machine with hwloc: this host, an XML file, or a synthetic description. */
+#include <ctype.h>
 #include <errno.h>
 #include <hwloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "machine_build.h"
+
+#define FILE_BYTES_MOST (64 << 20)
+#define OBJECTS_MOST    (1 << 16) /* of a description */
 
 typedef struct reading {
     weft_machine *machine;
@@ -388,18 +393,44 @@ static weft_result check_file(const char *path)
     struct stat status;
     if (stat(path, &status) != 0)
         return weft__fail(WEFT_E_NOT_FOUND, "cannot read machine file '%s': %s", path, strerror(errno));
-    FILE *file = S_ISDIR(status.st_mode) ? NULL : fopen(path, "r");
+    if (!S_ISREG(status.st_mode))
+        return weft__fail(WEFT_E_INVALID, "cannot read machine file '%s': it is %s", path,
+                          S_ISDIR(status.st_mode) ? "a folder" : "no file");
+    if (status.st_size > FILE_BYTES_MOST)
+        return weft__fail(WEFT_E_INVALID, "cannot read machine file '%s': %lld bytes are no machine", path,
+                          (long long)status.st_size);
+    FILE *file = fopen(path, "r");
     if (!file)
-        return weft__fail(WEFT_E_INVALID, "cannot read machine file '%s': %s", path,
-                          S_ISDIR(status.st_mode) ? "it is a folder" : strerror(errno));
+        return weft__fail(WEFT_E_INVALID, "cannot read machine file '%s': %s", path, strerror(errno));
     fclose(file);
     return WEFT_OK;
+}
+
+/* The numbers of a description multiply; hwloc would make as many objects, however long that takes. */
+static bool is_too_large(const char *synthetic)
+{
+    unsigned long objects = 1;
+    for (const char *at = synthetic; *at && objects <= OBJECTS_MOST;) {
+        bool named = at > synthetic && isalnum((unsigned char)at[-1]); /* the digit of "L2" */
+        const char *closed = *at == '(' ? strchr(at, ')') : NULL;      /* attributes */
+        if (isdigit((unsigned char)*at) && !named) {
+            char *end;
+            unsigned long count = strtoul(at, &end, 10);
+            objects = count > OBJECTS_MOST ? count : objects * (count ? count : 1);
+            at = end;
+        } else {
+            at = closed ? closed : at + 1;
+        }
+    }
+    return objects > OBJECTS_MOST;
 }
 
 /* hwloc wants a description to end in PUs; one a core is meant where it does not. */
 static weft_result describe(hwloc_topology_t topology, const char *synthetic)
 {
     char with_pus[1024];
+    if (is_too_large(synthetic))
+        return weft__fail(WEFT_E_RANGE, "a machine '%s' has more than %d parts", synthetic, OBJECTS_MOST);
     if (hwloc_topology_set_synthetic(topology, synthetic) == 0)
         return WEFT_OK;
     if (snprintf(with_pus, sizeof with_pus, "%s pu:1", synthetic) < (int)sizeof with_pus &&

@@ -238,6 +238,12 @@ TEST(what_is_no_machine_is_named)
     CHECK_HAS(weft_last_error(), "folder");
     CHECK_RESULT(try_open(NULL, "packet:2", 0), WEFT_E_INVALID);
     CHECK_HAS(weft_last_error(), "'packet:2'");
+    CHECK_RESULT(try_open("/dev/zero", NULL, 0), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "no file");
+    CHECK_RESULT(try_open(NULL, "core:1000000000", 0), WEFT_E_RANGE);
+    CHECK_RESULT(try_open(NULL, "package:200 l2:100 core:100", 0), WEFT_E_RANGE);
+    CHECK_HAS(weft_last_error(), "parts");
+    CHECK_RESULT(try_open(NULL, "package:2 l3:2(size=1000000) l2:4 core:2 pu:2", 0), WEFT_OK);
     CHECK_RESULT(try_open("a.xml", "core:2", 0), WEFT_E_INVALID);
     CHECK_HAS(weft_last_error(), "not both");
     CHECK_RESULT(try_open(NULL, NULL, 1), WEFT_E_INVALID);
