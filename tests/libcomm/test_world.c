@@ -336,6 +336,13 @@ static void one_gives_up(weft_world *world, void *argument)
     for (int i = 0; i < 2; i++)
         if (rank == pairs[i][0] || rank == pairs[i][1])
             CHECK_OK(weft_comm_create(world, i ? "second" : "first", pairs[i], 2, NULL, &comms[i]));
+    for (int i = 0; i < 2; i++) { /* all have made theirs */
+        char made = 1;
+        weft_p2p m = {.kind = rank == 1 ? WEFT_RECV : WEFT_SEND, .dtype = WEFT_UINT8, .buffer = &made, .count = 1};
+        m.peer = pairs[i][0] == rank;
+        if (comms[i])
+            CHECK_OK(run_messages(comms[i], &m, 1));
+    }
     if (rank == 1)
         CHECK_OK(weft_world_abort(world, WEFT_E_NO_MEMORY, "rank 1 has no room for its plans"));
     for (int i = 0; i < 2; i++)
