@@ -21,7 +21,7 @@ static void drop_works(weft_comm *comm)
         weft__work *work = weft__work_at(comm->slots, i);
         if (weft__work_is_free(work))
             continue;
-        count++;
+        count += weft__work_is_unfinished(work);
         if (!weft__work_ended(work))
             weft__progress_done(&work->op, WEFT_E_ABORTED);
     }
@@ -86,6 +86,8 @@ void weft_comm_destroy(weft_comm *comm)
             *link = comm->next;
             break;
         }
+    if (atomic_load(&comm->verdict) != WEFT_OK && !comm->aborted)
+        weft__comm_carry_out_verdict(comm);
     if (comm->backend_comm)
         comm->backend->comm_leave(comm->backend_comm);
     if (comm->slots)
@@ -96,7 +98,7 @@ void weft_comm_destroy(weft_comm *comm)
     if (comm->card && comm->connected)
         weft__board_leave(comm->card);
     else if (comm->card)
-        weft__board_give_up(comm->card, &comm->terms);
+        weft__comm_give_up(comm);
     comm->next = world->destroyed;
     world->destroyed = comm;
     weft__comms_bury(world, false);

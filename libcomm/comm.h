@@ -57,6 +57,8 @@ bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);
 const char *weft__comm_failure(const weft_comm *comm, weft_result result);
 /* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
 void weft__comm_carry_out_verdict(weft_comm *comm);
+/* Say on the card of a comm that was not made that this rank gives up, and why. In the seat. */
+void weft__comm_give_up(weft_comm *comm);
 /* Free what is left of destroyed comms once no other rank looks at it; @p force: now. In the seat. */
 void weft__comms_bury(weft_world *world, bool force);
 

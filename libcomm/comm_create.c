@@ -327,14 +327,12 @@ static bool has_card(const weft__segment_header *header, weft__card_key key, uin
     return card && atomic_load(&card->incarnation) == incarnation;
 }
 
-/* Look for the cards that are still missing. WEFT_PENDING: some are. */
+/* Look for the cards of all; who was seen may have ended or given up since. WEFT_PENDING: some are missing. */
 static weft_result look_for_cards(weft_comm *comm, unsigned char *cards, bool *seen)
 {
     weft_world *world = comm->world;
     weft_result result = WEFT_OK;
     for (int i = 0; i < comm->size; i++) {
-        if (seen[i])
-            continue;
         int rank = comm->ranks[i];
         const weft__segment_header *header = world->segments[rank]->header;
         /* Asked before its cards are looked at: it may come, go and end in between. */
@@ -428,6 +426,15 @@ static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns, const 
         WEFT_TRY(rest(comm, &pause_ns));
     }
     return result;
+}
+
+void weft__comm_give_up(weft_comm *comm)
+{
+    weft_result verdict = (weft_result)atomic_load(&comm->verdict);
+    if (verdict != WEFT_OK)
+        note_giving_up(comm, verdict, "%s", comm->verdict_text);
+    comm->terms.given_up_ns = weft__now_ns();
+    weft__board_give_up(comm->card, &comm->terms);
 }
 
 weft_result weft_comm_create_finish(weft_comm *comm)

@@ -46,11 +46,8 @@ static bool try_to_begin(weft__work *work)
         return true;
     }
     weft_result result = weft__start_in_backend(work);
-    if (result < 0) {
-        weft_backend_fail(comm, result, "comm %s: backend %s did not take an operation", comm->name,
-                          comm->backend->name);
+    if (result < 0)
         weft__progress_done(&work->op, result);
-    }
     return result != WEFT_AGAIN;
 }
 
@@ -247,7 +244,12 @@ void weft__seat_suspect(weft_world *world, uint32_t who)
     const _Atomic uint32_t *asleep = &world->own->header->asleep;
     uint32_t was = atomic_load(asleep);
     bool counted_on_a_ring = was == who || (was == WEFT__AWAKE && is_needed(&world->progress));
-    if (!counted_on_a_ring || !weft__seat_once(world) || atomic_load(asleep) != was)
+    if (!counted_on_a_ring)
+        return;
+    weft__watchdog_look(world);
+    if (atomic_load(&world->progress.verdicts)) /* a deadline has passed: no peer had to ring for that */
+        return;
+    if (!weft__seat_once(world) || atomic_load(asleep) != was)
         return;
     struct pollfd bell = {.fd = world->own->fds.bells[who - 1], .events = POLLIN};
     if (poll(&bell, 1, SUSPECT_MS) == 0 && atomic_load(asleep) == was && !engine_has_just_heard(&world->progress))

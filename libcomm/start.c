@@ -59,7 +59,11 @@ weft_result weft__start_in_backend(weft__work *work)
     work->start = work->ready;
     if (work->op.is_p2p)
         weft__p2p_copy_own(&work->op, comm->rank);
-    return comm->backend->start(comm->backend_comm, &work->op);
+    weft_result result = comm->backend->start(comm->backend_comm, &work->op);
+    if (__builtin_expect(result < 0, 0))
+        weft_backend_fail(comm, result, "comm %s: backend %s did not take an operation", comm->name,
+                          comm->backend->name);
+    return result;
 }
 
 /* An operation that one of this comm was to run after ended with @p before, a failure: so does the comm. */

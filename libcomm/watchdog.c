@@ -47,7 +47,7 @@ static void explain(const weft__work *work, char *text, size_t bytes)
 {
     const weft_comm *comm = work->comm;
     if (work->after)
-        snprintf(text, bytes, "it runs after an operation on comm %s that has not ended", work->after->comm->name);
+        snprintf(text, bytes, "it runs after an operation that has not ended");
     else if (!work->start)
         snprintf(text, bytes, "it waits for earlier operations of this comm");
     else

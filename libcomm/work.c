@@ -62,11 +62,21 @@ weft_result weft__work_pool_take(weft_world *world, uint32_t count, size_t memor
     return WEFT_OK;
 }
 
+/* A work that was never finished is stale from here on. What others hold of it keeps its slot. */
+static void forsake(weft__work *work)
+{
+    uint64_t state = atomic_load(&work->state);
+    do {
+        if (!(state & WEFT__WORK_HOLDS) || state & WEFT__WORK_CLAIMED)
+            return;
+    } while (!atomic_compare_exchange_weak(&work->state, &state, state | WEFT__WORK_CLAIMED));
+    weft__work_release(work);
+}
+
 void weft__work_pool_give(weft__work_slots *slots)
 {
-    /* A work that was never finished is stale from here on. */
     for (uint32_t i = 0; i < slots->count; i++)
-        atomic_fetch_and(&weft__work_at(slots, i)->state, ~(WEFT__WORK_CLAIMED | WEFT__WORK_HOLDS));
+        forsake(weft__work_at(slots, i));
     slots->in_use = false;
 }
 

@@ -53,7 +53,7 @@ typedef struct weft__work_pool {
 
 /* Slots for a comm of @p world, @p count rounded up to 64. */
 weft_result weft__work_pool_take(weft_world *world, uint32_t count, size_t memory_bytes, weft__work_slots **slots_out);
-/* Give them back; nobody holds any of them. */
+/* Give them back. */
 void weft__work_pool_give(weft__work_slots *slots);
 void weft__work_pool_close(weft__work_pool *pool);
 
@@ -66,6 +66,13 @@ static inline weft__work *weft__work_at(const weft__work_slots *slots, uint32_t 
 static inline bool weft__work_is_free(weft__work *work)
 {
     return !(atomic_load_explicit(&work->state, memory_order_acquire) & WEFT__WORK_HOLDS);
+}
+
+/* Has its finish not come yet? */
+static inline bool weft__work_is_unfinished(weft__work *work)
+{
+    uint64_t state = atomic_load(&work->state);
+    return state & WEFT__WORK_HOLDS && !(state & WEFT__WORK_CLAIMED);
 }
 
 /* A free slot, held once; NULL: all are in flight. One caller at a time for the comm. */

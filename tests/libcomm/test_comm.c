@@ -260,3 +260,63 @@ TEST(a_member_that_ends_while_it_makes_a_comm_is_told_to_all)
         ranks_wait(&group, 0);
     }
 }
+
+/* Rank 0 gives up with a reason, and is done with it; rank 1 waits for rank 2, which does not come. */
+static void gives_up_with_a_reason(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm, *gate = all_ranks(world, "gate", NULL);
+    CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+    if (weft_world_rank(world) == 0) {
+        CHECK_OK(weft_comm_create_start(world, "reason", NULL, 0, NULL, &comm));
+        pause_ms(50);
+        CHECK_OK(weft_comm_abort_because(comm, "no device here"));
+        weft_comm_destroy(comm);
+    } else if (weft_world_rank(world) == 1) {
+        uint64_t begin = weft__now_ns();
+        CHECK_RESULT(weft_comm_create(world, "reason", NULL, 0, NULL, &comm), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "no device here");
+        CHECK(weft__now_ns() - begin < 20000000000u); /* the deadline is two minutes */
+    }
+    CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+    weft_comm_destroy(gate);
+}
+
+TEST(who_gives_up_making_a_comm_says_why_though_others_are_missing)
+{
+    quiet();
+    ranks_both_ways(3, gives_up_with_a_reason, NULL);
+}
+
+/* A comm that is aborted and destroyed at once, while another is busy, still tells its members. */
+static void aborts_beside_a_busy_one(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { COUNT = 1 << 22 };
+    weft_comm *quiet_one = all_ranks(world, "quiet", NULL), *busy = all_ranks(world, "busy", NULL);
+    void *memory;
+    weft_work work;
+    CHECK_OK(weft_memory_alloc(world, COUNT * sizeof(float), &memory));
+    for (int round = 0; round < 3; round++) {
+        weft_comm *ends = all_ranks(world, "ends", NULL);
+        CHECK_OK(weft_barrier_run(quiet_one, WEFT_STREAM_HOST));
+        CHECK_OK(weft_all_reduce_start(busy, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        if (weft_world_rank(world) == 0) {
+            CHECK_OK(weft_comm_abort_because(ends, "a callback failed"));
+        } else {
+            CHECK_RESULT(weft_barrier_run(ends, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+            CHECK_HAS(weft_last_error(), "a callback failed");
+        }
+        weft_comm_destroy(ends);
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    }
+    weft_memory_free(world, memory);
+    weft_comm_destroy(busy);
+    weft_comm_destroy(quiet_one);
+}
+
+TEST(a_comm_that_is_aborted_and_destroyed_beside_a_busy_one_tells_why)
+{
+    quiet();
+    ranks_both_ways(2, aborts_beside_a_busy_one, NULL);
+}

@@ -119,8 +119,7 @@ void weft__local_comm_leave(void *comm)
         }
     lc->active = false;
     atomic_store(&lc->page->destroyed, 1);
-    if (lc->connected)
-        weft__local_wake_all(lc);
+    weft__local_wake_all(lc); /* members may have connected, though this rank has not */
 }
 
 void weft__local_comm_destroy(void *comm)

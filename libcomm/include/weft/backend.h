@@ -11,8 +11,8 @@
  *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of one
  *    peer and channel in their order. Comms do not hold each other up.
  *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon.
- *  - `comm_create` makes something (*comm_out is not NULL); until `comm_connect` has said WEFT_OK only `comm_leave` and
- *    `comm_destroy` come.
+ *  - `comm_create` makes something (*comm_out is not NULL); until `comm_connect` has said WEFT_OK only `comm_abort`,
+ *    `comm_leave` and `comm_destroy` come.
  *  - With WEFT_CAP_IMMEDIATE, `start` gives the operation back before it returns, and never answers WEFT_AGAIN.
  *  - All members of a comm come to the same answers to `query`.
  *
