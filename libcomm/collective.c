@@ -8,6 +8,8 @@
 #include "base/sized.h"
 #include "start.h"
 
+#define COUNT_SMALL UINT32_MAX /* elements whose bytes on all ranks of any comm can be counted: no need to divide */
+
 /* Bytes of the two buffers on this rank. */
 typedef struct extents {
     size_t send, recv;
@@ -54,7 +56,7 @@ static weft_result check_numbers(const weft_comm *comm, const weft_collective *c
                           weft_reduction_string(c->reduction), weft_dtype_string(c->dtype));
     if (weft__is_rooted(row) && (unsigned)c->root >= (unsigned)comm->size)
         return weft__fail(WEFT_E_RANGE, "comm %s: %s with root %d of %d", name, what, c->root, comm->size);
-    if (c->count > SIZE_MAX / 16 / (size_t)comm->size / weft__dtype_bytes(c->dtype))
+    if (c->count > COUNT_SMALL && c->count > SIZE_MAX / 16 / (size_t)comm->size / weft__dtype_bytes(c->dtype))
         return weft__fail(WEFT_E_RANGE, "comm %s: %s of %zu elements on %d ranks", name, what, c->count, comm->size);
     return WEFT_OK;
 }
@@ -70,7 +72,8 @@ static weft_result check_buffers(const weft_comm *comm, const weft_collective *c
     if (e.writes && e.recv && !c->recv)
         return weft__fail(WEFT_E_INVALID, "comm %s: %s of %zu elements without a recv buffer", name, what, c->count);
     size_t element = weft__dtype_bytes(c->dtype);
-    if ((e.reads && (uintptr_t)c->send % element) || (e.writes && (uintptr_t)c->recv % element))
+    uintptr_t off = element - 1; /* sizes are powers of two */
+    if ((e.reads && (uintptr_t)c->send & off) || (e.writes && (uintptr_t)c->recv & off))
         return weft__fail(WEFT_E_INVALID, "comm %s: %s: a buffer is not aligned to %s", name, what,
                           weft_dtype_string(c->dtype));
     if (e.reads && e.writes && c->send != e.in_place_send && overlap(c->send, e.send, c->recv, e.recv))
