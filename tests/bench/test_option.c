@@ -33,7 +33,7 @@ static char said[512];
 /* Words end with NULL. */
 static int read_words(values *v, int *rest, const char *const *words)
 {
-    char *argv[16] = {(char *)"test"};
+    char *argv[32] = {(char *)"test"};
     int argc = 1;
     for (; words[argc - 1]; argc++)
         argv[argc] = (char *)words[argc - 1];
