@@ -225,7 +225,7 @@ static void all_trials(weft_world *world, void *argument)
                         t.salt++;
                         t.root = t.salt % ranks;
                         /* The large ones for a part of the combinations, each rank alike. */
-                        if (test_is_slow() && t.salt % 13)
+                        if (test_is_slow() && t.salt % 29)
                             continue;
                         if (makes_sense(&t) && (t.count < 4097 || (k + d + r + in_place) % 3 == 0))
                             try_one(comm, &t, memory);
