@@ -128,9 +128,8 @@ void weft_buckets_destroy(weft_buckets *set)
 {
     if (!set)
         return;
-    char said[WEFT__SAID_BYTES]; /* stays what it is: the caller may still want to tell it */
-    snprintf(said, sizeof said, "%s", weft_last_error());
-    weft__stop(set, said);
+    weft__last_error said = weft__error_keep(); /* the caller may still want to tell it */
+    weft__stop(set, said.text);
     weft__comms_release(set);
     weft__guard_release(set);
     weft__memory_release(set);
@@ -144,7 +143,7 @@ void weft_buckets_destroy(weft_buckets *set)
     weft__params_release(set->params);
     free(set->name);
     free(set);
-    (void)weft__fail_quietly(WEFT_OK, said);
+    weft__error_restore(&said);
 }
 
 static const weft_layout_place *place_of(const weft_buckets *set, uint32_t param)

@@ -163,7 +163,6 @@ void weft__guard_open(const weft__bucket *bucket);
 
 /* stop.c: nothing may be in flight when comms are destroyed. @p said: the last failure on this thread, which may be why
  * the set goes. */
-#define WEFT__SAID_BYTES 512 /* of weft_last_error() */
 void weft__stop(weft_buckets *set, const char *said);
 /* ready.c: may every param count as final? If not, names the first. */
 weft_result weft__ready_check(const weft_buckets *set);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "set.h"
 
@@ -59,7 +60,7 @@ static void add_count(char *text, size_t bytes, uint32_t count, const char *what
 void weft__stop(weft_buckets *set, const char *said)
 {
     in_flight left = each_in_flight(set, finish_if_ended, NULL);
-    char counts[64] = "", why[WEFT__SAID_BYTES + 128];
+    char counts[64] = "", why[sizeof(weft__last_error) + 128];
     add_count(counts, sizeof counts, left.reductions, "reduction");
     add_count(counts, sizeof counts, left.gathers, "gather");
     if (!*counts)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comms: their end, and questions to them. How they are made is in comm_create.c, how they fail in verdict.c. */
+/* Comms: their end, and questions to them. How they are made is in comm_create.c and comm_meet.c, how
+ * they fail in comm_fail.c. */
 #include "comm.h"
 
 #include <stdlib.h>

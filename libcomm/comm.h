@@ -2,6 +2,7 @@
 /* Comms from inside. */
 #ifndef WEFT_LIBCOMM_COMM_H
 #define WEFT_LIBCOMM_COMM_H
+#include "base/verdict.h"
 #include "world.h"
 
 struct weft_comm {
@@ -23,6 +24,7 @@ struct weft_comm {
 
     /* Creation. */
     uint64_t began_ns;
+    weft__verdict unmade; /* why making it failed */
     weft__card_key key;
     weft__card_terms terms;
     weft__card *card;
@@ -57,6 +59,10 @@ bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);
 const char *weft__comm_failure(const weft_comm *comm, weft_result result);
 /* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
 void weft__comm_carry_out_verdict(weft_comm *comm);
+/* This rank's use of a name for these ranks, or NULL. */
+weft__name_use *weft__name_use_of(const weft_world *world, const char *name, uint64_t ranks_hash);
+/* E_UNSUPPORTED: its backend leaves out a call that makes comms. */
+weft_result weft__comm_cannot_make(const weft_comm *comm);
 /* Say on the card of a comm that was not made that this rank gives up, and why. In the seat. */
 void weft__comm_give_up(weft_comm *comm);
 /* Free what is left of destroyed comms once no other rank looks at it; @p force: now. In the seat. */

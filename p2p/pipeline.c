@@ -12,11 +12,10 @@
 /* A callback did not return WEFT_OK: say which, and what weft had to say meanwhile, if anything. */
 static weft_result callback_failed(const weft_pipeline *p, const char *what, weft_result result)
 {
-    char why[sizeof p->said];
-    snprintf(why, sizeof why, "%s", weft_last_error());
-    bool told = strcmp(why, p->said) != 0;
+    weft__last_error why = weft__error_keep();
+    bool told = strcmp(why.text, p->said.text) != 0;
     return weft__fail(result < 0 ? result : WEFT_E_INVALID, "stage %u: the trainer's %s returned %s%s%.300s", p->stage,
-                      what, weft_result_string(result), told ? ": " : "", told ? why : "");
+                      what, weft_result_string(result), told ? ": " : "", told ? why.text : "");
 }
 
 static weft_result task_failed(const weft_pipeline *p, const char *before, const weft_pipeline_task *task,
@@ -119,25 +118,25 @@ static weft_result run_window(weft_pipeline *p)
 /* No stage shall wait for this one, and nothing stay under way. What @p result says stays weft_last_error(). */
 static weft_result give_up(weft_pipeline *p, weft_result result)
 {
-    char why[sizeof p->said];
-    snprintf(why, sizeof why, "%s", weft_last_error());
+    weft__last_error why = weft__error_keep();
     if (p->comm)
-        (void)weft_comm_abort_because(p->comm, why);
+        (void)weft_comm_abort_because(p->comm, why.text);
     for (uint32_t i = 0; i < p->program.batch_count; i++)
         if (p->program.batches[i].work.value)
             (void)end_work(&p->program.batches[i]);
-    return weft__fail_quietly(result, why);
+    weft__error_restore(&why);
+    return result;
 }
 
 weft_result weft_pipeline_run(weft_pipeline *pipeline)
 {
     if (!pipeline)
         return weft__fail(WEFT_E_INVALID, "there is no pipeline to run");
-    char why[sizeof pipeline->said];
+    char why[sizeof pipeline->said.text];
     weft_result verdict = pipeline->comm ? weft_comm_error(pipeline->comm, why, sizeof why) : WEFT_OK;
     if (verdict != WEFT_OK)
         return weft__fail_quietly(verdict, why); /* before anything is computed for it */
-    snprintf(pipeline->said, sizeof pipeline->said, "%s", weft_last_error());
+    pipeline->said = weft__error_keep();
     weft_result result = run_window(pipeline);
     return result == WEFT_OK ? WEFT_OK : give_up(pipeline, result);
 }

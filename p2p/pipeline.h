@@ -2,6 +2,7 @@
 /* What a pipeline holds from its creation on: shared by the file that makes it and the one that runs it. */
 #ifndef WEFT_P2P_PIPELINE_H
 #define WEFT_P2P_PIPELINE_H
+#include "base/error.h"
 #include "program.h"
 
 struct weft_pipeline {
@@ -13,7 +14,7 @@ struct weft_pipeline {
     weft_result (*compute[WEFT_ACTION_W + 1])(void *cookie, const weft_pipeline_task *task);
     weft__channel channels[WEFT_ACTION_KINDS]; /* of messages */
     weft__program program;
-    char said[512]; /* weft_last_error() when the run began */
+    weft__last_error said; /* when the run began */
 };
 
 #endif

@@ -263,11 +263,10 @@ void weft_pipeline_destroy(weft_pipeline *pipeline)
 {
     if (!pipeline)
         return;
-    char said[sizeof pipeline->said]; /* stays what it is: the caller may still want to tell it */
-    snprintf(said, sizeof said, "%s", weft_last_error());
+    weft__last_error said = weft__error_keep(); /* the caller may still want to tell it */
     for (unsigned k = 0; k < WEFT_ACTION_KINDS; k++)
         weft__channel_close(&pipeline->channels[k]);
     weft__program_release(&pipeline->program);
     free(pipeline);
-    (void)weft__fail_quietly(WEFT_OK, said);
+    weft__error_restore(&said);
 }

@@ -51,7 +51,7 @@ bool stream_open(stream *from, int fd, sink *to, int rank);
 void stream_free(stream *from);
 /* Has it room for more? */
 bool stream_wants(const stream *from);
-/* Read once. False: there was nothing to read, for now. */
+/* Read once. False: there was nothing to read; poll says when there is. */
 bool stream_read(stream *from);
 void stream_close(stream *from);
 /* Hand the lines that are whole to the sink, as far as it has room. False: nothing was handed over. */

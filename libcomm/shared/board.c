@@ -88,7 +88,7 @@ static bool has_key(const weft__card *card, weft__card_key key)
     return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
 }
 
-const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation)
+static const weft__card *find(const weft__card *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *latest = NULL;
     for (int i = 0; i < WEFT__CARDS; i++) {
@@ -101,6 +101,13 @@ const weft__card *weft__board_find(const weft__card *board, weft__card_key key, 
             latest = card;
     }
     return latest;
+}
+
+const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation)
+{
+    const weft__card *card = find(board, key, incarnation);
+    /* A later one: what is asked for may have been posted before it, where this look had been already. */
+    return card && atomic_load(&card->incarnation) > incarnation ? find(board, key, incarnation) : card;
 }
 
 bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms)

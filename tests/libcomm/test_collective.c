@@ -493,7 +493,7 @@ static void other_sizes(weft_world *world, void *argument)
     c->send = &in;
     c->recv = &out;
     c->count = 1;
-    c->after.value = 12345; /* both are behind the end of the struct, for now */
+    c->after.value = 12345; /* both are behind the end that size will give the struct */
     c->flags = 0x80;
     c->size = offsetof(weft_collective, after);
     CHECK_OK(weft_collective_run(comm, c, WEFT_STREAM_HOST));

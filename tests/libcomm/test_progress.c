@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "harness/ranks.h"
+#include "harness/steady.h"
 #include "world.h"
 
 static void compute_ms(double ms)
@@ -288,26 +289,6 @@ TEST(a_small_operation_rings_each_sleeper_once_at_most)
 
 /* ------------------------------------------------------------------------------------------- hot paths */
 
-static _Atomic long locks;
-
-/* Counted instead of the library's: the test program's own mutexes come first. */
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-    atomic_fetch_add(&locks, 1);
-    return __real_pthread_mutex_lock(mutex);
-}
-
-static _Atomic long mallocs;
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes)
-{
-    atomic_fetch_add(&mallocs, 1);
-    return __real_malloc(bytes);
-}
-
 static void steady_steps(weft_world *world, void *argument)
 {
     (void)argument;
@@ -316,11 +297,12 @@ static void steady_steps(weft_world *world, void *argument)
     void *memory;
     CHECK_OK(weft_memory_alloc(world, 2 << 20, &memory));
     weft_comm *both[2] = {comm, second};
+    long allocations = 0, locks = 0;
     for (int step = 0; step < 110; step++) {
         if (step == 10) { /* steady from here */
             CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
-            if (rank == 0)
-                atomic_store(&locks, 0), atomic_store(&mallocs, 0), weft__alloc_fail_at(0);
+            allocations = steady_allocations(), locks = steady_locks();
+            CHECK(allocations > 0 && locks > 0); /* the counting works */
             CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
         }
         weft_work works[8];
@@ -342,10 +324,8 @@ static void steady_steps(weft_world *world, void *argument)
     }
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     if (rank == 0) {
-        CHECK_INT(atomic_load(&mallocs), 0);
-        CHECK_INT(weft__alloc_count(), 0);
-        test_note("locks in 100 steps of %d ranks: %ld", ranks, atomic_load(&locks));
-        CHECK_INT(atomic_load(&locks), 0);
+        CHECK_INT(steady_allocations() - allocations, 0);
+        CHECK_INT(steady_locks() - locks, 0);
     }
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     weft_memory_free(world, memory);

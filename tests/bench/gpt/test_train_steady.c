@@ -1,61 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Once a training runs, its steps allocate nothing. The linker leads this program's allocations, and the report of each
- * step, through here. */
+/* Once a training runs, its steps allocate nothing. The linker leads the report of each step through here. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "gpt/report.h"
+#include "harness/steady.h"
 #include "harness/test.h"
 #include "training.h"
 
 enum { FIRST = 3, STEPS = 100, RANKS = 4 };
 
-static atomic_long allocations, at_first[RANKS], at_last[RANKS];
+static atomic_long at_first[RANKS], at_last[RANKS];
 static atomic_int begun, ended;
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__real_aligned_alloc(size_t boundary, size_t bytes);
 void __real_gpt_report_line(gpt_report *report, const gpt_line *line);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-void *__wrap_aligned_alloc(size_t boundary, size_t bytes);
 void __wrap_gpt_report_line(gpt_report *report, const gpt_line *line);
-
-void *__wrap_malloc(size_t bytes)
-{
-    allocations++;
-    return __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes)
-{
-    allocations++;
-    return __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t bytes)
-{
-    allocations++;
-    return __real_realloc(memory, bytes);
-}
-
-void *__wrap_aligned_alloc(size_t boundary, size_t bytes)
-{
-    allocations++;
-    return __real_aligned_alloc(boundary, bytes);
-}
 
 /* Called by every rank, behind a collective of all ranks: none is more than a step ahead. */
 void __wrap_gpt_report_line(gpt_report *report, const gpt_line *line)
 {
     __real_gpt_report_line(report, line);
     if (line->step == FIRST)
-        at_first[begun++ % RANKS] = allocations;
+        at_first[begun++ % RANKS] = steady_allocations();
     if (line->step == FIRST + STEPS)
-        at_last[ended++ % RANKS] = allocations;
+        at_last[ended++ % RANKS] = steady_allocations();
 }
 
 TEST(a_hundred_steps_of_all_ranks_allocate_nothing)
