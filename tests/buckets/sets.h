@@ -108,6 +108,19 @@ static inline void gather_all(rank_state *r)
     CHECK_OK(weft_buckets_acquire(r->set, 0, weft_params_count(r->params), WEFT_STREAM_HOST));
 }
 
+/* Create a set over all ranks that is refused. */
+static inline weft_result try_set(rank_state *r, const weft_buckets_config *config)
+{
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = r->all;
+    weft_buckets *set = (weft_buckets *)r;
+    weft_result result = weft_buckets_create(r->params, &comms, config, &set);
+    CHECK(result == WEFT_OK || set == NULL);
+    if (result == WEFT_OK)
+        weft_buckets_destroy(set);
+    return result;
+}
+
 /* Every owned gradient element is @p want. */
 static inline void check_owned(const weft_buckets *set, float want)
 {
