@@ -33,7 +33,8 @@ typedef struct session {
 
 /* ---- before ---- */
 
-/* Go on only if every rank does; the lowest of those that failed says why. */
+/* Go on only if every rank does; the lowest of those that failed says why, and nobody else. What is agreed on is exit
+ * codes; results, told by all, are weft_comm_agree()'s. */
 static int agree(session *s)
 {
     enum { CODES = 256 };
