@@ -33,6 +33,13 @@ static const struct {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
+/* Long trainings run no code that short ones do not: what they learn is looked at where it takes seconds. */
+static void only_where_all_is_fast(void)
+{
+    if (test_is_slow())
+        test_skip("it takes long here");
+}
+
 /* Not all of them where all takes long. */
 static bool is_left_out(int layout)
 {
@@ -99,6 +106,7 @@ TEST_LIMIT(every_layout_begins_with_the_same_weights, 300)
 
 TEST_LIMIT(sixteen_bit_parameters_train_about_as_well, 120)
 {
+    only_where_all_is_fast();
     training want = training_on_threads(1, "--train-iters 60");
     training got = training_on_threads(4, "--train-iters 60 --bf16 " TP "2 " SP OVERLAP);
     test_note("loss %.3f to %.3f, in fp32 to %.3f", got.loss[0], training_number(&got, "loss_last10"),
@@ -132,6 +140,7 @@ TEST(the_state_has_the_promised_size)
 
 TEST_LIMIT(ranks_learn_words, 120)
 {
+    only_where_all_is_fast();
     training t = training_on_threads(4, "--train-iters 150 --lr-warmup-iters 10 " TP "2 " PP "2 " SP);
     test_note("loss %.3f to %.3f", t.loss[0], training_number(&t, "loss_last10"));
     /* It begins with no idea. One of six words by chance is ln 6 nats for six letters, 0.3 a byte, and a sample
