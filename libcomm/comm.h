@@ -14,6 +14,7 @@ struct weft_comm {
     uint64_t timeout_ns;
     uint32_t label; /* of the name, in the trace */
 
+    weft__backend_instance *instance; /* of the world; its table is `backend` */
     const weft_backend *backend;
     weft_backend_facts facts;
     void *backend_comm;

@@ -117,14 +117,18 @@ weft_result weft__comm_cannot_make(const weft_comm *comm)
     return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s cannot make it", comm->name, comm->backend->name);
 }
 
-static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEND_CARD_BYTES])
+static weft_result create_behind(weft_comm *comm)
 {
     weft_world *world = comm->world;
-    const weft__backend_instance *instance;
+    weft__backend_instance *instance;
     comm->facts.size = sizeof comm->facts;
     WEFT_TRY(weft__backends_choose(world, comm->config.backend, comm->config.flags, comm->ranks, comm->size, &instance,
                                    &comm->facts));
+    comm->instance = instance;
     comm->backend = instance->table;
+    comm->cards = weft__alloc((size_t)comm->size * comm->facts.card_bytes);
+    if (!comm->cards)
+        return WEFT_E_NO_MEMORY;
     size_t most = comm->config.flags & WEFT_COMM_NO_P2P ? 0 : WEFT_P2P_BATCH_MAX;
     comm->messages_at = weft__round_up(comm->facts.op_bytes + most * comm->facts.message_bytes, WEFT__LINE);
     size_t memory = comm->messages_at + most * sizeof(weft_p2p);
@@ -140,12 +144,13 @@ static weft_result create_behind(weft_comm *comm, unsigned char card[WEFT_BACKEN
     weft__comms_bury(world, false); /* their cards and memory may be wanted */
     comm->next = world->comms;
     world->comms = comm;
-    weft_result result = comm->backend->comm_create(instance->state, &description, &comm->backend_comm, card);
+    weft_result result =
+        comm->backend->comm_create(instance->state, &description, &comm->backend_comm, comm->terms.backend_card);
     weft__progress_leave(world);
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;
 }
 
-static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
+static weft_result post_card(weft_comm *comm)
 {
     weft_world *world = comm->world;
     if (comm->size == 1)
@@ -154,16 +159,16 @@ static weft_result post_card(weft_comm *comm, const unsigned char *backend_card)
     if (!comm->card)
         return weft__fail(WEFT_E_BUSY, "comm %s: a rank can have %d comms", comm->name, WEFT__CARDS);
     weft__card_terms *terms = &comm->terms;
-    *terms = (weft__card_terms){.weft_version = WEFT_VERSION_NUMBER,
-                                .works = comm->config.works,
-                                .p2p_channels = comm->config.p2p_channels,
-                                .timeout_ms = comm->config.timeout_ms,
-                                .flags = comm->config.flags};
+    terms->weft_version = WEFT_VERSION_NUMBER;
+    terms->works = comm->config.works;
+    terms->p2p_channels = comm->config.p2p_channels;
+    terms->timeout_ms = comm->config.timeout_ms;
+    terms->flags = comm->config.flags;
+    terms->backend_card_bytes = (uint32_t)comm->facts.card_bytes;
     for (int i = 0; i < comm->size; i++)
         weft__card_add_member(terms, comm->ranks[i]);
     weft__name_ranks(comm->ranks, comm->size, terms->ranks, sizeof terms->ranks);
     snprintf(terms->backend, sizeof terms->backend, "%s", comm->backend->name);
-    memcpy(terms->backend_card, backend_card, WEFT_BACKEND_CARD_BYTES);
     weft__board_post(comm->card, comm->key, ++comm->use->count, terms);
     return WEFT_OK;
 }
@@ -181,8 +186,7 @@ static weft_result list_members(weft_comm *comm, const int *ranks, int count)
     comm->size = ranks ? count : comm->world->size;
     comm->ranks = weft__alloc((size_t)comm->size * sizeof *ranks);
     comm->seen = weft__alloc((size_t)comm->size * sizeof *comm->seen);
-    comm->cards = weft__alloc((size_t)comm->size * WEFT_BACKEND_CARD_BYTES);
-    if (!comm->ranks || !comm->seen || !comm->cards)
+    if (!comm->ranks || !comm->seen)
         return WEFT_E_NO_MEMORY;
     for (int i = 0; i < comm->size; i++)
         comm->ranks[i] = ranks ? ranks[i] : i;
@@ -203,9 +207,8 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
     comm->began_ns = weft__now_ns();
     WEFT_TRY(list_members(comm, ranks, count));
     WEFT_TRY(use_name(comm));
-    unsigned char card[WEFT_BACKEND_CARD_BYTES] = {0};
-    WEFT_TRY(create_behind(comm, card));
-    return post_card(comm, card);
+    WEFT_TRY(create_behind(comm));
+    return post_card(comm);
 }
 
 /* ------------------------------------------------------------------------------------------- giving up */

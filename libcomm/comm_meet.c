@@ -27,6 +27,7 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
         {"p2p_channels", theirs->p2p_channels, mine->p2p_channels},
         {"timeout_ms", theirs->timeout_ms, mine->timeout_ms},
         {"flags", theirs->flags, mine->flags},
+        {"card_bytes", theirs->backend_card_bytes, mine->backend_card_bytes},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].theirs != numbers[i].mine)
@@ -84,7 +85,7 @@ static weft_result take_card(weft_comm *comm, int member, const weft__card_terms
         return weft__fail((weft_result)terms->verdict, "%s",
                           weft__verdict_told(terms->verdict_text, rank, text, sizeof text));
     WEFT_TRY(compare_terms(comm, terms, rank));
-    memcpy(comm->cards + (size_t)member * WEFT_BACKEND_CARD_BYTES, terms->backend_card, WEFT_BACKEND_CARD_BYTES);
+    memcpy(comm->cards + (size_t)member * comm->facts.card_bytes, terms->backend_card, comm->facts.card_bytes);
     comm->seen[member] = true;
     return WEFT_OK;
 }
@@ -167,7 +168,7 @@ static weft_result try_to_connect(weft_comm *comm)
     if (result != WEFT_OK)
         result = weft__fail_quietly(result, comm->verdict_text);
     else
-        result = comm->backend->comm_connect(comm->backend_comm, comm->cards);
+        weft__backend_stir(comm->instance), result = comm->backend->comm_connect(comm->backend_comm, comm->cards);
     comm->connected = result == WEFT_OK;
     weft__progress_leave(comm->world);
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;

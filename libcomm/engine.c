@@ -17,8 +17,9 @@
 #define SLICE_NS 20000 /* longest time between two looks at who wants the seat */
 #define SLEEP_MS 1000  /* longest sleep: deadlines are looked at in between */
 
-#define ENGINE_BELL 0
-#define RANK_EVENT  1 /* + rank */
+/* What an event is about: kind, and which. */
+enum { ENGINE_BELL, RANK_ENDS, WIRE_HAS_SOMETHING };
+#define EVENT(kind, index) ((uint64_t)(kind) << 32 | (uint32_t)(index))
 
 static void note_lost_rank(weft_world *world, int rank)
 {
@@ -54,6 +55,13 @@ static void hear(weft_world *world)
     weft__segment_hear(world->own, WEFT__ENGINE_SLEEPS);
 }
 
+/* A wire's descriptor can be read, which is told once until it is watched again. */
+static void note_wire(weft__backend_instance *wire)
+{
+    atomic_store(&wire->watched, false);
+    weft__backend_stir(wire);
+}
+
 static void *engine_main(void *argument)
 {
     weft_world *world = argument;
@@ -64,14 +72,24 @@ static void *engine_main(void *argument)
         struct epoll_event events[16];
         int n = epoll_wait(p->epoll_fd, events, 16, populates ? 0 : SLEEP_MS);
         for (int i = 0; i < n; i++) {
-            if (events[i].data.u64 == ENGINE_BELL)
+            int index = (int)(uint32_t)events[i].data.u64;
+            switch (events[i].data.u64 >> 32) {
+            case ENGINE_BELL:
                 hear(world);
-            else
-                note_lost_rank(world, (int)(events[i].data.u64 - RANK_EVENT));
+                break;
+            case RANK_ENDS:
+                note_lost_rank(world, index);
+                break;
+            case WIRE_HAS_SOMETHING:
+                note_wire(&world->backends[index]);
+                break;
+            }
         }
         if (weft__seat_try(p)) {
-            if (n == 0 && !populates)
+            if (n == 0 && !populates) {
                 weft__seat_suspect(world, WEFT__ENGINE_SLEEPS);
+                weft__seat_stir_wires(world);
+            }
             serve(world);
         } else if (atomic_load(&p->verdicts)) {
             weft__segment_wake(world->own);
@@ -81,11 +99,28 @@ static void *engine_main(void *argument)
     return NULL;
 }
 
-static weft_result watch_fd(int epoll_fd, int fd, uint64_t data)
+static weft_result watch_fd(int epoll_fd, int fd, uint32_t events, uint64_t data)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = data};
+    struct epoll_event event = {.events = events, .data.u64 = data};
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0 ? WEFT_OK
                                                                : weft__fail_errno("cannot watch a descriptor");
+}
+
+weft_result weft__progress_watch(weft_world *world, int backend)
+{
+    int fd = world->backends[backend].fd;
+    return fd < 0 ? WEFT_OK : watch_fd(world->progress.epoll_fd, fd, 0, EVENT(WIRE_HAS_SOMETHING, backend));
+}
+
+void weft__engine_watch_wires(weft_world *world)
+{
+    for (int i = 0; i < world->backend_count; i++) {
+        weft__backend_instance *b = &world->backends[i];
+        if (b->fd < 0 || atomic_exchange(&b->watched, true))
+            continue;
+        struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = EVENT(WIRE_HAS_SOMETHING, i)};
+        epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_MOD, b->fd, &event);
+    }
 }
 
 static weft_result start_engine(weft_world *world)
@@ -94,10 +129,13 @@ static weft_result start_engine(weft_world *world)
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (p->epoll_fd < 0)
         return weft__fail_errno("cannot make an epoll descriptor");
-    weft_result result = watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], ENGINE_BELL);
+    weft_result result =
+        watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], EPOLLIN, EVENT(ENGINE_BELL, 0));
     for (int r = 0; r < world->size && result == WEFT_OK; r++)
-        if (r != world->rank && !world->config.team)
-            result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, RANK_EVENT + (uint64_t)r);
+        if (r != world->rank && world->segments[r] && !world->config.team)
+            result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, EPOLLIN, EVENT(RANK_ENDS, r));
+    for (int i = 0; i < world->backend_count && result == WEFT_OK; i++)
+        result = weft__progress_watch(world, i);
     /* Signals are the program's business. */
     sigset_t all, before;
     sigfillset(&all);

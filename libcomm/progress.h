@@ -61,6 +61,8 @@ void weft__progress_wait(weft_world *world, weft__work *work);
 /* The seat for a setup call, works that were started before it taken in; and back. */
 void weft__progress_enter(weft_world *world);
 void weft__progress_leave(weft_world *world);
+/* Have the engine wake up for a backend of the world that was opened later, too. */
+weft_result weft__progress_watch(weft_world *world, int backend);
 /* A work has ended (for backends, in the seat). */
 void weft__progress_done(weft_op *op, weft_result result);
 /* In the seat: forget the held works of a comm whose works have all ended, and let go on what was to run after one. */

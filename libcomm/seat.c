@@ -148,13 +148,20 @@ void weft__seat_drop_held(weft_comm *comm)
 
 /* ------------------------------------------------------------------------------------------- in the seat */
 
+static inline unsigned move_along(weft__backend_instance *b, uint64_t slice_ticks)
+{
+    if (atomic_load_explicit(&b->armed, memory_order_acquire))
+        return b->answer & WEFT_PROGRESS_ATTENTION;
+    return b->answer = b->table->progress(b->state, slice_ticks);
+}
+
 bool weft__seat_once(weft_world *world)
 {
     weft__progress *p = &world->progress;
     bool moved = weft__seat_take_fresh(world);
     unsigned answer = p->held ? begin_held(world) : 0;
     for (int i = 0; i < world->backend_count; i++)
-        answer |= world->backends[i].table->progress(world->backends[i].state, p->slice_ticks);
+        answer |= move_along(&world->backends[i], p->slice_ticks);
     moved |= (answer & WEFT_PROGRESS_MOVED) != 0;
     p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
     if (++p->rounds % ROUNDS_OF_WATCH == 0)
@@ -174,6 +181,25 @@ void weft__seat_set_asleep(weft_world *world, uint32_t who)
 {
     if (world->own && atomic_load(&world->own->header->asleep) != who)
         atomic_store(&world->own->header->asleep, who);
+}
+
+bool weft__seat_arm_wires(weft_world *world)
+{
+    for (int i = 0; i < world->backend_count; i++) {
+        weft__backend_instance *b = &world->backends[i];
+        if (b->fd < 0 || atomic_load(&b->armed))
+            continue;
+        if (b->table->arm(b->state) != WEFT_OK)
+            return false;
+        atomic_store(&b->armed, true);
+    }
+    return true;
+}
+
+void weft__seat_stir_wires(weft_world *world)
+{
+    for (int i = 0; i < world->backend_count; i++)
+        weft__backend_stir(&world->backends[i]);
 }
 
 /* ------------------------------------------------------------------------------------------- leaving it */
@@ -208,6 +234,10 @@ bool weft__seat_leave_unless_due(weft_world *world)
         }
         if (moved || (is_needed(p) && world->own) != armed)
             continue;
+        if (armed && !weft__seat_arm_wires(world))
+            continue;
+        if (armed)
+            weft__engine_watch_wires(world);
         atomic_store(&p->seat, 0);
         if (!is_left_alone(world, armed) || !weft__seat_try(p))
             return false;

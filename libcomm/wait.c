@@ -50,19 +50,35 @@ void weft__progress_alarm(weft_world *world)
 
 /* ------------------------------------------------------------------------------------------- waiting in the seat */
 
+/* Until the caller's bell rings or a backend has something to do: takes up which. 0: neither did in time. */
+static int poll_bell_and_wires(weft_world *world, int most_ms)
+{
+    struct pollfd fds[1 + WEFT__BACKENDS] = {{.fd = world->progress.bell_fd, .events = POLLIN}};
+    for (int i = 0; i < world->backend_count; i++)
+        fds[1 + i] = (struct pollfd){.fd = world->backends[i].fd, .events = POLLIN};
+    int n = poll(fds, 1 + (nfds_t)world->backend_count, most_ms);
+    if (n <= 0)
+        return n;
+    if (fds[0].revents)
+        weft__segment_hear(world->own, WEFT__CALLER_SLEEPS);
+    for (int i = 0; i < world->backend_count; i++)
+        if (fds[1 + i].revents)
+            weft__backend_stir(&world->backends[i]);
+    return n;
+}
+
 /* Sleep in the seat until a bell rings, or for a second. */
 static void sleep_in_seat(weft_world *world, weft__work *work)
 {
     weft__progress *p = &world->progress;
     weft__seat_set_asleep(world, WEFT__CALLER_SLEEPS);
-    if (!weft__seat_once(world) && !weft__work_ended(work)) {
+    if (!weft__seat_once(world) && !weft__work_ended(work) && weft__seat_arm_wires(world)) {
         atomic_fetch_add_explicit(&p->sleeps, 1, memory_order_relaxed);
-        struct pollfd bell = {.fd = p->bell_fd, .events = POLLIN};
-        int n = poll(&bell, 1, weft__watchdog_sleep_ms(work, SLEEP_MS));
-        if (n > 0)
-            weft__segment_hear(world->own, WEFT__CALLER_SLEEPS);
-        else if (n == 0)
+        int n = poll_bell_and_wires(world, weft__watchdog_sleep_ms(work, SLEEP_MS));
+        if (n == 0) {
             weft__seat_suspect(world, WEFT__CALLER_SLEEPS);
+            weft__seat_stir_wires(world);
+        }
     }
     weft__seat_set_asleep(world, WEFT__AWAKE);
 }
@@ -85,6 +101,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
 {
     weft__progress *p = &world->progress;
     weft__seat_set_asleep(world, WEFT__AWAKE);
+    weft__backend_stir(work->comm->instance); /* a caller that waits looks itself */
     uint64_t idle_since = 0;
     int idle_rounds = 0;
     while (!weft__work_ended(work) && atomic_load_explicit(&p->visitors, memory_order_relaxed) == 0) {

@@ -41,8 +41,8 @@ struct weft_world {
 
     weft__trace *trace;
     weft__progress progress;
-    weft__backend_instance *backends; /* those that serve this world */
-    int backend_count;
+    weft__backend_instance *backends;  /* those that serve this world */
+    int backend_count, backends_tried; /* of the registry's */
     weft__work_pool works;
 
     weft_comm *comms;     /* list; the seat's */

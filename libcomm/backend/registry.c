@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/plugin.h"
 #include "base/error.h"
 #include "world.h"
 
-#define BACKENDS 16
-
 static const weft_backend *const built_in[] = {&weft__backend_self, &weft__backend_local};
 
-_Static_assert(sizeof built_in / sizeof *built_in <= BACKENDS, "there is room for what is built in");
+_Static_assert(sizeof built_in / sizeof *built_in <= WEFT__BACKENDS, "there is room for what is built in");
 
 /* ------------------------------------------------------------------------------------------- gaps in a table */
 
@@ -35,8 +34,7 @@ static void no_close(void *state)
     (void)state;
 }
 
-static weft_result no_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
-                                  unsigned char card[WEFT_BACKEND_CARD_BYTES])
+static weft_result no_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card)
 {
     (void)state, (void)comm, (void)comm_out, (void)card;
     return WEFT_E_UNSUPPORTED;
@@ -81,6 +79,18 @@ static void no_explain(void *comm, const weft_op *op, char *text, size_t text_by
     snprintf(text, text_bytes, "its backend does not say why");
 }
 
+static int no_fd(void *state)
+{
+    (void)state;
+    return -1;
+}
+
+static weft_result no_arm(void *state)
+{
+    (void)state;
+    return WEFT_AGAIN; /* a descriptor that cannot be armed must be polled */
+}
+
 static const weft_backend unsupported = {
     .query = no_query,
     .open = no_open,
@@ -93,6 +103,8 @@ static const weft_backend unsupported = {
     .start = no_start,
     .progress = no_progress,
     .explain = no_explain,
+    .fd = no_fd,
+    .arm = no_arm,
 };
 
 /* Behind its head a table is nothing but calls. */
@@ -123,10 +135,10 @@ static void fill_table(const weft_backend *given, weft_backend *table)
 /* ------------------------------------------------------------------------------------------- the registry */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to append */
-static weft_backend tables[BACKENDS];
+static weft_backend tables[WEFT__BACKENDS];
 static _Atomic int table_count;
 
-static bool is_known(const char *name)
+static bool is_in_table(const char *name)
 {
     for (int i = 0; i < atomic_load(&table_count); i++)
         if (strcmp(tables[i].name, name) == 0)
@@ -136,7 +148,7 @@ static bool is_known(const char *name)
 
 static weft_result refuse_name(const char *name)
 {
-    char names[BACKENDS * (WEFT_BACKEND_NAME_MAX + 2) + 1] = "";
+    char names[WEFT__BACKENDS * (WEFT_BACKEND_NAME_MAX + 2) + 1] = "";
     for (int i = 0, n = 0; i < atomic_load(&table_count); i++)
         n += snprintf(names + n, sizeof names - (size_t)n, "%s%s", i ? ", " : "", tables[i].name);
     return weft__fail(WEFT_E_NOT_FOUND, "there is no backend '%s'; there are: %s", name, names);
@@ -144,11 +156,11 @@ static weft_result refuse_name(const char *name)
 
 static weft_result append(const weft_backend *given)
 {
-    if (is_known(given->name))
+    if (is_in_table(given->name))
         return weft__fail(WEFT_E_INVALID, "there is a backend '%s' already", given->name);
     int count = atomic_load(&table_count);
-    if (count == BACKENDS)
-        return weft__fail(WEFT_E_BUSY, "backend %s: there are %d already", given->name, BACKENDS);
+    if (count == WEFT__BACKENDS)
+        return weft__fail(WEFT_E_BUSY, "backend %s: there are %d already", given->name, WEFT__BACKENDS);
     fill_table(given, &tables[count]);
     atomic_store(&table_count, count + 1);
     return WEFT_OK;
@@ -180,8 +192,16 @@ static void need_built_in(void)
     pthread_once(&once, register_built_in);
 }
 
-weft_result weft__backend_register(const weft_backend *given)
+bool weft__backend_is_known(const char *name)
 {
+    need_built_in();
+    return is_in_table(name);
+}
+
+weft_result weft_backend_register(const weft_backend *given)
+{
+    if (!given)
+        return weft__fail(WEFT_E_INVALID, "no backend to register");
     WEFT_TRY(check_table(given));
     need_built_in();
     pthread_mutex_lock(&lock);
@@ -192,23 +212,45 @@ weft_result weft__backend_register(const weft_backend *given)
 
 /* ------------------------------------------------------------------------------------------- opening and choosing */
 
+static weft_result open_one(weft_world *world, const weft_backend *table)
+{
+    weft__backend_instance *instance = &world->backends[world->backend_count];
+    *instance = (weft__backend_instance){.table = table, .fd = -1};
+    weft_result result = table->open(world, &instance->state);
+    if (result == WEFT_E_UNSUPPORTED)
+        return WEFT_OK; /* not in this world */
+    if (result != WEFT_OK)
+        return result;
+    instance->fd = table->fd(instance->state);
+    world->backend_count++;
+    return world->progress.has_engine ? weft__progress_watch(world, world->backend_count - 1) : WEFT_OK;
+}
+
+/* Those that have become known since the last time. */
+static weft_result open_new(weft_world *world)
+{
+    int count = atomic_load(&table_count);
+    while (world->backends_tried < count)
+        WEFT_TRY(open_one(world, &tables[world->backends_tried++]));
+    return WEFT_OK;
+}
+
+static bool spans_hosts(const weft_world *world)
+{
+    for (int r = 0; world->segments && r < world->size; r++)
+        if (!world->segments[r])
+            return true;
+    return false;
+}
+
 weft_result weft__backends_open(weft_world *world)
 {
+    const char *name = world->config.backend;
     need_built_in();
-    int count = atomic_load(&table_count);
-    world->backends = weft__alloc((size_t)count * sizeof *world->backends);
-    if (!world->backends)
-        return WEFT_E_NO_MEMORY;
-    for (int i = 0; i < count; i++) {
-        weft__backend_instance instance = {.table = &tables[i]};
-        weft_result result = instance.table->open(world, &instance.state);
-        if (result == WEFT_E_UNSUPPORTED)
-            continue; /* not in this world */
-        if (result != WEFT_OK)
-            return result;
-        world->backends[world->backend_count++] = instance;
-    }
-    return WEFT_OK;
+    if (spans_hosts(world) || (name && *name && !is_in_table(name)))
+        weft__plugins_load();
+    world->backends = weft__alloc(WEFT__BACKENDS * sizeof *world->backends);
+    return world->backends ? open_new(world) : WEFT_E_NO_MEMORY;
 }
 
 void weft__backends_close(weft_world *world)
@@ -229,20 +271,41 @@ static bool can_serve(const weft__backend_instance *b, const weft_backend_questi
            !((comm_flags & WEFT_COMM_EXACT) && !(facts->caps & WEFT_CAP_ORDERED));
 }
 
-weft_result weft__backends_choose(const weft_world *world, const char *name, uint32_t comm_flags, const int *ranks,
-                                  int count, const weft__backend_instance **instance_out, weft_backend_facts *facts_out)
+/* All members can map each other's memory. */
+static bool share_memory(const weft_world *world, const int *ranks, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!world->segments || !world->segments[ranks[i]])
+            return false;
+    return true;
+}
+
+static weft_result find_modules(weft_world *world, const char *name)
+{
+    if (!is_in_table(name))
+        weft__plugins_load();
+    if (!is_in_table(name))
+        return refuse_name(name);
+    weft__progress_enter(world);
+    weft_result result = open_new(world);
+    weft__progress_leave(world);
+    return result;
+}
+
+weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t comm_flags, const int *ranks, int count,
+                                  weft__backend_instance **instance_out, weft_backend_facts *facts_out)
 {
     weft_backend_question question = {.size = sizeof question,
                                       .world = world,
                                       .ranks = ranks,
                                       .count = count,
-                                      .same_memory = world->segments != NULL};
-    const weft__backend_instance *best = NULL;
+                                      .same_memory = share_memory(world, ranks, count)};
+    weft__backend_instance *best = NULL;
     bool any = !name || !*name;
-    if (!any && !is_known(name))
-        return refuse_name(name);
+    if (!any)
+        WEFT_TRY(find_modules(world, name));
     for (int i = 0; i < world->backend_count; i++) {
-        const weft__backend_instance *b = &world->backends[i];
+        weft__backend_instance *b = &world->backends[i];
         /* A comm of one rank is always its own business. */
         if (!any && count > 1 && strcmp(b->table->name, name) != 0)
             continue;
@@ -255,6 +318,9 @@ weft_result weft__backends_choose(const weft_world *world, const char *name, uin
     if (!best)
         return weft__fail(WEFT_E_UNSUPPORTED, "no backend%s%s%s can carry these %d ranks", any ? "" : " '",
                           any ? "" : name, any ? "" : "'", count);
+    if (facts_out->card_bytes > WEFT_BACKEND_CARD_BYTES)
+        return weft__fail(WEFT_E_INVALID, "backend %s wants cards of %zu bytes, more than %d", best->table->name,
+                          facts_out->card_bytes, WEFT_BACKEND_CARD_BYTES);
     *instance_out = best;
     return WEFT_OK;
 }

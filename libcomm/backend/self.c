@@ -21,8 +21,7 @@ static weft_result open_world(weft_world *world, void **state_out)
     return WEFT_OK;
 }
 
-static weft_result comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
-                               unsigned char card[WEFT_BACKEND_CARD_BYTES])
+static weft_result comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card)
 {
     (void)state, (void)card;
     *comm_out = comm->comm;

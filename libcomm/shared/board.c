@@ -44,9 +44,16 @@ weft__card *weft__board_take(weft__card *board)
     return card;
 }
 
+/* Words of terms that say something; @p bytes of a card may be anything while it changes. */
+static size_t words_with(uint32_t bytes)
+{
+    size_t most = sizeof((weft__card_terms *)NULL)->backend_card;
+    return (offsetof(weft__card_terms, backend_card) + (bytes < most ? bytes : most) + 7) / 8;
+}
+
 static void write_terms(weft__card *card, const weft__card_terms *terms)
 {
-    for (size_t i = 0; i < WEFT__CARD_WORDS; i++) {
+    for (size_t i = 0; i < words_with(terms->backend_card_bytes); i++) {
         uint64_t word;
         memcpy(&word, (const char *)terms + i * sizeof word, sizeof word);
         atomic_store_explicit(&card->terms[i], word, memory_order_release); /* not before the key was cleared */
@@ -112,9 +119,12 @@ const weft__card *weft__board_find(const weft__card *board, weft__card_key key, 
 
 bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms)
 {
-    for (size_t i = 0; i < WEFT__CARD_WORDS; i++) {
+    size_t words = words_with(0);
+    for (size_t i = 0; i < words; i++) {
         uint64_t word = atomic_load_explicit(&card->terms[i], memory_order_acquire);
         memcpy((char *)terms + i * sizeof word, &word, sizeof word);
+        if (i + 1 == words_with(0))
+            words = words_with(terms->backend_card_bytes);
     }
     return has_key(card, key);
 }

@@ -23,10 +23,11 @@ typedef struct weft__card_terms {
     uint8_t members[WEFT__CARD_MEMBERS / 8];
     char backend[WEFT_BACKEND_NAME_MAX + 1];
     uint32_t weft_version, works, p2p_channels, timeout_ms, flags;
-    unsigned char backend_card[WEFT_BACKEND_CARD_BYTES];
     uint64_t given_up_ns; /* when the owner gave up making the comm, as of CLOCK_MONOTONIC, and with what */
     int32_t verdict;
     char verdict_text[180];
+    uint32_t backend_card_bytes;
+    _Alignas(8) unsigned char backend_card[WEFT_BACKEND_CARD_BYTES]; /* the last, since most use little of it */
 } weft__card_terms;
 
 enum { WEFT__CARD_STAYS = 0, WEFT__CARD_LEFT = 1, WEFT__CARD_GAVE_UP = 2 /* before the comm was made */ };

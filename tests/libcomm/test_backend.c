@@ -36,7 +36,7 @@ typedef struct keeper {
 } keeper;
 
 static weft_result make_keeper(void *state, const weft_backend_comm *comm, void **comm_out,
-                               unsigned char card[WEFT_BACKEND_CARD_BYTES])
+                               unsigned char *card)
 {
     (void)state, (void)comm, (void)card;
     *comm_out = calloc(1, sizeof(keeper));
@@ -95,14 +95,14 @@ static void cannot_make(weft_world *world, void *name)
 TEST(a_backend_without_comm_create_makes_no_comm)
 {
     mute();
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("bare"), .query = query_collectives, .open = open_world}));
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("bare"), .query = query_collectives, .open = open_world}));
     ranks_as_threads(2, NULL, cannot_make, "bare");
 }
 
 TEST(a_backend_without_comm_connect_makes_no_comm)
 {
     mute();
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("alone"), .query = query_collectives, .open = open_world,
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("alone"), .query = query_collectives, .open = open_world,
                                                     .comm_create = make_keeper, .comm_destroy = free}));
     ranks_as_threads(2, NULL, cannot_make, "alone");
 }
@@ -118,8 +118,8 @@ static void cannot_carry(weft_world *world, void *name)
 TEST(a_backend_without_query_or_open_carries_nothing)
 {
     mute();
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("mute"), .open = open_world}));
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("shut"), .query = query_collectives}));
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("mute"), .open = open_world}));
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("shut"), .query = query_collectives}));
     ranks_as_threads(2, NULL, cannot_carry, "mute");
     ranks_as_threads(2, NULL, cannot_carry, "shut");
 }
@@ -146,7 +146,7 @@ static void cannot_start(weft_world *world, void *argument)
 TEST(a_backend_without_start_takes_no_operation)
 {
     mute();
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("idle"), .query = query_collectives, .open = open_world,
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("idle"), .query = query_collectives, .open = open_world,
                                                     .comm_create = make_keeper, .comm_connect = connect_all,
                                                     .comm_destroy = free}));
     ranks_as_threads(2, NULL, cannot_start, NULL);
@@ -165,7 +165,7 @@ static void only_messages(weft_world *world, void *argument)
 TEST(a_backend_without_the_capability_hears_of_no_collective)
 {
     mute();
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("post"), .query = query_p2p, .open = open_world,
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("post"), .query = query_p2p, .open = open_world,
                                                     .comm_create = make_keeper, .comm_connect = connect_all,
                                                     .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, only_messages, NULL);
@@ -184,7 +184,7 @@ static void never_ends(weft_world *world, void *argument)
 TEST(a_backend_without_progress_and_explain_is_late_for_no_reason)
 {
     mute();
-    CHECK_OK(weft__backend_register(&(weft_backend){HEAD("deaf"), .query = query_collectives, .open = open_world,
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("deaf"), .query = query_collectives, .open = open_world,
                                                     .comm_create = make_keeper, .comm_connect = connect_all,
                                                     .comm_abort = give_back, .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, never_ends, NULL);
@@ -203,7 +203,7 @@ TEST(calls_behind_the_size_of_a_table_are_left_out)
                           .comm_destroy = free,
                           .start = keep}; /* would never end */
     table.size = offsetof(weft_backend, start);
-    CHECK_OK(weft__backend_register(&table));
+    CHECK_OK(weft_backend_register(&table));
     ranks_as_threads(2, NULL, cannot_start, NULL);
 }
 
@@ -215,7 +215,7 @@ TEST(a_table_of_a_later_version_is_taken_as_far_as_it_is_known)
         void (*later)(void);
     } given = {{HEAD("bare"), .query = query_collectives, .open = open_world}, mute};
     given.table.size = sizeof given;
-    CHECK_OK(weft__backend_register(&given.table));
+    CHECK_OK(weft_backend_register(&given.table));
     ranks_as_threads(2, NULL, cannot_make, "bare");
 }
 
@@ -264,7 +264,7 @@ TEST(the_best_backend_is_chosen_unless_its_sums_are_not_exact)
 {
     choose("self", 0);
     CHECK_INT(started, 0);
-    CHECK_OK(weft__backend_register(&better));
+    CHECK_OK(weft_backend_register(&better));
     choose("better", 0);
     CHECK_INT(started, 1);
     choose("self", WEFT_COMM_EXACT); /* it does not say WEFT_CAP_ORDERED */
@@ -275,7 +275,7 @@ TEST(the_best_backend_is_chosen_unless_its_sums_are_not_exact)
 
 static void refused(weft_backend table, weft_result result, const char *says)
 {
-    CHECK_RESULT(weft__backend_register(&table), result);
+    CHECK_RESULT(weft_backend_register(&table), result);
     CHECK_HAS(weft_last_error(), says);
 }
 
@@ -299,7 +299,7 @@ TEST(tables_that_make_no_sense_are_refused)
     for (; count < 16 && result == WEFT_OK; count++) {
         snprintf(names[count], sizeof names[count], "b%d", count);
         table.name = names[count];
-        result = weft__backend_register(&table);
+        result = weft_backend_register(&table);
     }
     CHECK_RESULT(result, WEFT_E_BUSY);
     CHECK_INT(count, 15); /* two are built in */

@@ -44,8 +44,7 @@ static weft_result alloc_parts(weft__local_comm *lc)
     return WEFT_OK;
 }
 
-weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
-                                    unsigned char card[WEFT_BACKEND_CARD_BYTES])
+weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card)
 {
     weft__local *local = state;
     weft__local_comm *lc = weft__alloc(sizeof *lc);
@@ -66,8 +65,8 @@ weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, 
         free_parts(lc);
         return result;
     }
-    uint64_t offset = (uint64_t)((unsigned char *)lc->page - local->world->own->base);
-    memcpy(card, &offset, sizeof offset);
+    weft__local_card mine = {.page = (uint64_t)((unsigned char *)lc->page - local->world->own->base)};
+    memcpy(card, &mine, sizeof mine);
     *comm_out = lc;
     return WEFT_OK;
 }
@@ -77,10 +76,10 @@ weft_result weft__local_comm_connect(void *comm, const unsigned char *cards)
     weft__local_comm *lc = comm;
     const weft__page_layout *l = &lc->layout;
     for (int i = 0; i < lc->count; i++) {
-        uint64_t offset;
-        memcpy(&offset, cards + (size_t)i * WEFT_BACKEND_CARD_BYTES, sizeof offset);
+        weft__local_card theirs;
+        memcpy(&theirs, cards + (size_t)i * sizeof theirs, sizeof theirs);
         lc->bases[i] = weft__local_segment(lc, i)->base;
-        lc->pages[i] = (weft__page *)(lc->bases[i] + offset);
+        lc->pages[i] = (weft__page *)(lc->bases[i] + theirs.page);
         if (i == lc->rank)
             continue;
         lc->writers[i] = (weft__pipe_writer){.out = weft__page_pipe_out(l, lc->page, i),

@@ -17,6 +17,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     facts->score = question->same_memory && question->count > 1 ? WEFT_SCORE_SAME_HOST : WEFT_SCORE_NONE;
     facts->op_bytes = sizeof(weft__batch);
     facts->message_bytes = sizeof(weft__message);
+    facts->card_bytes = sizeof(weft__local_card);
     return WEFT_OK;
 }
 

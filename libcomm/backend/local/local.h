@@ -15,6 +15,12 @@
 #include "world.h"
 
 typedef struct weft__local weft__local;
+
+/* What its members know of a rank's part of a comm. */
+typedef struct weft__local_card {
+    uint64_t page; /* its offset in the rank's segment */
+} weft__local_card;
+
 typedef struct weft__lane weft__lane;
 
 /* A part of a result: bytes that this rank fetches, in order, from one member or as a reduction from all. */
@@ -93,8 +99,7 @@ struct weft__local {
 };
 
 /* comm.c: the life of a comm */
-weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out,
-                                    unsigned char card[WEFT_BACKEND_CARD_BYTES]);
+weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
 weft_result weft__local_comm_connect(void *comm, const unsigned char *cards);
 void weft__local_comm_leave(void *comm);
 void weft__local_comm_destroy(void *comm);

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file  Backends: they carry operations. A backend is one constant table; weft copies it at registration over a table
- *         of stubs, so it may leave out what it cannot do and what it has nothing to do for. So far backends are part
- *         of weft: there is no public call that registers one.
+ *         of stubs, so it may leave out what it cannot do and what it has nothing to do for.
+ *
+ *  A backend is part of weft, or registered by the program with weft_backend_register() before it opens a world, or a
+ *  module: a shared object `libweft-backend-NAME.so` that exports WEFT_BACKEND_MODULE, a function that returns its table
+ *  or NULL if it cannot work here. Modules are looked for in the folders of WEFT_MODULE_PATH (separated by colons), then
+ *  beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not known, and stay
+ *  loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
  *
  *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start` of
  *  a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
@@ -19,7 +24,7 @@
  *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
  *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
  *  `progress`: nothing is to be moved along; `explain`: no reasons are known; `close`, `comm_abort`, `comm_leave`,
- *  `comm_destroy`: nothing is held, so there is nothing to do. */
+ *  `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by itself, or needs no waking. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -27,8 +32,9 @@
 WEFT_BEGIN_DECLS
 
 #define WEFT_BACKEND_ABI        1
-#define WEFT_BACKEND_CARD_BYTES 128 /**< What members of a comm tell each other when it is made. */
-#define WEFT_BACKEND_NAME_MAX   15  /**< Longest name of a backend, in bytes. */
+#define WEFT_BACKEND_CARD_BYTES 2048 /**< What members of a comm tell each other when it is made: at most this. */
+#define WEFT_BACKEND_NAME_MAX   15   /**< Longest name of a backend, in bytes. */
+#define WEFT_BACKEND_MODULE     weft_backend_module /**< The one symbol of a module: a weft_backend_module_function. */
 
 /** What a backend can do. */
 enum {
@@ -41,6 +47,8 @@ enum {
 /** How well a backend serves the members of a comm. The highest score wins; of equal ones the first registered. */
 enum {
     WEFT_SCORE_NONE = 0,       /**< Not at all. */
+    WEFT_SCORE_WIRE = 20,      /**< Through a network, whoever they are. */
+    WEFT_SCORE_HOSTS = 40,     /**< Through a network between hosts and memory inside them. */
     WEFT_SCORE_SAME_HOST = 50, /**< Through memory that all members share. */
     WEFT_SCORE_ALONE = 100     /**< The one member has nobody to talk to. */
 };
@@ -82,6 +90,7 @@ typedef struct weft_backend_facts {
     int score;            /**< WEFT_SCORE_*, or between them. */
     size_t op_bytes;      /**< Memory wanted for each operation, */
     size_t message_bytes; /**< and for each message of a batch. */
+    size_t card_bytes;    /**< Of a card, alike on all members; at most WEFT_BACKEND_CARD_BYTES. */
 } weft_backend_facts;
 
 typedef struct weft_backend_comm {
@@ -112,10 +121,9 @@ typedef struct weft_backend {
     /** State for one world; *state_out is handed to the calls below. */
     weft_result (*open)(weft_world *world, void **state_out);
     void (*close)(void *state);
-    /** Make what this rank needs for a comm, and write what its members must know to @p card. */
-    weft_result (*comm_create)(void *state, const weft_backend_comm *comm, void **comm_out,
-                               unsigned char card[WEFT_BACKEND_CARD_BYTES]);
-    /** All members are there: @p cards holds count * WEFT_BACKEND_CARD_BYTES bytes. WEFT_PENDING: call again. */
+    /** Make what this rank needs for a comm, and write what its members must know to @p card: card_bytes, zeroed. */
+    weft_result (*comm_create)(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
+    /** All members are there: @p cards holds count * card_bytes bytes. WEFT_PENDING: call again. */
     weft_result (*comm_connect)(void *comm, const unsigned char *cards);
     /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. It
      *  may come before comm_connect, which then never comes here; members may have connected all the same. */
@@ -130,12 +138,34 @@ typedef struct weft_backend {
     unsigned (*progress)(void *state, uint64_t slice_ticks);
     /** Say what @p op waits for: names ranks, and what they were last seen doing. */
     void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
+    /** A descriptor that can be read when `progress` has something to do, once `arm` was called; asked for once, behind
+     *  `open`. -1, or left out: there is none, and a rank that sleeps is woken by others. */
+    int (*fd)(void *state);
+    /** This rank is going to sleep, or to compute: from now on `fd` tells. WEFT_AGAIN: there is something at once, call
+     *  `progress`. After WEFT_OK `progress` does not come before the descriptor could be read, an operation was started,
+     *  or a caller waits for one. */
+    weft_result (*arm)(void *state);
 } weft_backend;
+
+typedef const weft_backend *(weft_backend_module_function)(void);
+
+/** Make a backend known to the worlds that are opened from now on, for as long as the process lives. The table is
+ *  copied; its name stays. Threads: any. Blocks: never.
+ *  Errors: E_INVALID (the name or size makes no sense, or the name is taken), E_UNSUPPORTED (another abi), E_BUSY. */
+WEFT_API weft_result weft_backend_register(const weft_backend *backend);
 
 /** Give @p op back: it ended with @p result. Threads: the caller of the backend. Blocks: never. Hot. */
 WEFT_API void weft_backend_done(weft_op *op, weft_result result);
 /** The comm has failed: keep the first verdict, and have `comm_abort` called soon. Threads: any. Blocks: never. */
 WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...) WEFT_PRINTF(3, 4);
+/** A call of the backend fails with @p result: keep the message for weft_last_error(), and return @p result. Threads:
+ *  any. Blocks: never. */
+WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
+/** The sum that every backend makes: dst[i] = sources[0][i] (+) sources[1][i] (+) ... in that order, 16-bit types in
+ *  fp32 and rounded once, an average divided by @p source_count before. @p dst may be one of the sources. Threads: any.
+ *  Blocks: never. Hot. */
+WEFT_API void weft_backend_reduce(void *dst, const void *const *sources, int source_count, size_t count,
+                                  weft_dtype dtype, weft_reduction reduction);
 
 WEFT_END_DECLS
 #endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What weft does for backends, whoever wrote them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <weft/backend.h>
+
+#include "base/error.h"
+#include "device/vector.h"
+
+weft_result weft_backend_error(weft_result result, const char *format, ...)
+{
+    char text[sizeof(weft__last_error)];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return weft__fail(result, "%s", text);
+}
+
+void weft_backend_reduce(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,
+                         weft_reduction reduction)
+{
+    weft__vector_host()->reduce(dst, sources, source_count, count, dtype, reduction, source_count);
+}
