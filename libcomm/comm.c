@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/reserved.h"
 #include "base/sized.h"
+#include "control.h"
 
 /* ------------------------------------------------------------------------------------------- the end */
 
@@ -37,10 +38,10 @@ static bool all_have_left(const weft_comm *comm)
 {
     weft_world *world = comm->world;
     for (int i = 0; comm->card && i < comm->size; i++) { /* without a card nobody has heard of it */
-        const weft__segment_header *header = world->segments[comm->ranks[i]]->header;
+        const weft__board *board = world->boards[comm->ranks[i]];
         bool gone = comm->ranks[i] == world->rank || atomic_load(&world->lost[comm->ranks[i]]) ||
-                    atomic_load(&header->state) == WEFT__RANK_CLOSED ||
-                    weft__board_has_left(header->cards, comm->key, comm->incarnation);
+                    atomic_load(&board->state) == WEFT__RANK_CLOSED ||
+                    weft__board_has_left(board, comm->key, comm->incarnation);
         if (!gone)
             return false;
     }
@@ -100,6 +101,8 @@ void weft_comm_destroy(weft_comm *comm)
         weft__board_leave(comm->card);
     else if (comm->card)
         weft__comm_give_up(comm);
+    if (comm->card)
+        weft__control_tell_card(world, comm->card, &comm->terms, comm->ranks, comm->size);
     comm->next = world->destroyed;
     world->destroyed = comm;
     weft__comms_bury(world, false);

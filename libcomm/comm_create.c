@@ -11,6 +11,7 @@
 #include "base/sized.h"
 #include "base/verdict.h"
 #include "comm.h"
+#include "control.h"
 
 #define WORKS        64
 #define WORKS_MOST   4096
@@ -72,7 +73,7 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
  * tell. */
 static uint32_t count_on_board(const weft_world *world, weft__card_key key)
 {
-    const weft__card *latest = world->own ? weft__board_find(world->own->header->cards, key, UINT32_MAX) : NULL;
+    const weft__card *latest = world->own ? weft__board_find(world->boards[world->rank], key, UINT32_MAX) : NULL;
     return latest ? atomic_load(&latest->incarnation) : 0;
 }
 
@@ -155,7 +156,7 @@ static weft_result post_card(weft_comm *comm)
     weft_world *world = comm->world;
     if (comm->size == 1)
         return WEFT_OK;
-    comm->card = weft__board_take(world->own->header->cards);
+    comm->card = weft__board_take(world->boards[world->rank]);
     if (!comm->card)
         return weft__fail(WEFT_E_BUSY, "comm %s: a rank can have %d comms", comm->name, WEFT__CARDS);
     weft__card_terms *terms = &comm->terms;
@@ -170,6 +171,7 @@ static weft_result post_card(weft_comm *comm)
     weft__name_ranks(comm->ranks, comm->size, terms->ranks, sizeof terms->ranks);
     snprintf(terms->backend, sizeof terms->backend, "%s", comm->backend->name);
     weft__board_post(comm->card, comm->key, ++comm->use->count, terms);
+    weft__control_tell_card(world, comm->card, terms, comm->ranks, comm->size);
     return WEFT_OK;
 }
 
@@ -213,40 +215,35 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
 
 /* ------------------------------------------------------------------------------------------- giving up */
 
-static void say_why(weft__card_terms *terms, weft_result result, const char *text)
-{
-    terms->given_up_ns = weft__now_ns();
-    terms->verdict = (int32_t)result;
-    snprintf(terms->verdict_text, sizeof terms->verdict_text, "%.*s", (int)sizeof terms->verdict_text - 1, text);
-}
-
 void weft__comm_give_up(weft_comm *comm)
 {
     weft_result verdict = (weft_result)atomic_load(&comm->verdict);
     char text[sizeof comm->verdict_text];
     snprintf(text, sizeof text, "comm %s: rank %d gave up making it", comm->name, comm->world->rank);
     if (verdict != WEFT_OK)
-        say_why(&comm->terms, verdict, comm->verdict_text);
+        weft__card_say_why(&comm->terms, verdict, comm->verdict_text);
     else if (comm->unmade.result != WEFT_OK)
-        say_why(&comm->terms, (weft_result)comm->unmade.result, comm->unmade.text);
+        weft__card_say_why(&comm->terms, (weft_result)comm->unmade.result, comm->unmade.text);
     else
-        say_why(&comm->terms, WEFT_E_ABORTED, text);
+        weft__card_say_why(&comm->terms, WEFT_E_ABORTED, text);
     weft__board_give_up(comm->card, &comm->terms);
 }
 
 /* This rank cannot make the comm: the members that wait for it, or will, are told why. Takes no memory. */
-static void post_refusal(weft_world *world, const char *name, weft__card_key key, const weft__verdict *verdict)
+static void post_refusal(weft_world *world, const char *name, const int *ranks, int count, const weft__verdict *verdict)
 {
+    weft__card_key key = key_of(world, name, ranks, count);
     weft__name_use *use = weft__name_use_of(world, name, key.ranks);
-    weft__card *card = use && use->in_use ? NULL : weft__board_take(world->own->header->cards);
+    weft__card *card = use && use->in_use ? NULL : weft__board_take(world->boards[world->rank]);
     if (!card)
         return; /* it has that comm already, or too many */
     weft__card_terms terms = {0};
     char text[sizeof terms.verdict_text];
     snprintf(text, sizeof text, "comm %s: %.100s", name, verdict->text);
-    say_why(&terms, (weft_result)verdict->result, text);
+    weft__card_say_why(&terms, (weft_result)verdict->result, text);
     weft__board_give_up(card, &terms);
     weft__board_post(card, key, use ? ++use->count : count_on_board(world, key) + 1, &terms);
+    weft__control_tell_card(world, card, &terms, ranks, count);
     weft__board_remove(card, terms.given_up_ns);
 }
 
@@ -275,6 +272,6 @@ weft_result weft_comm_create_start(weft_world *world, const char *name, const in
     weft__verdict_add(&verdict, result);
     weft_comm_destroy(comm);
     if (world->size > 1)
-        post_refusal(world, name, key_of(world, name, ranks, count), &verdict);
+        post_refusal(world, name, ranks, count, &verdict);
     return weft__verdict_result(&verdict);
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm.h"
+#include "control.h"
 
 bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
 {
@@ -55,8 +56,14 @@ void weft__comm_carry_out_verdict(weft_comm *comm)
 {
     weft_result verdict = (weft_result)atomic_load(&comm->verdict);
     comm->aborted = true;
+    weft__backend_stir(comm->instance);
     if (comm->backend_comm) /* connected or not: members may have connected already */
         comm->backend->comm_abort(comm->backend_comm, verdict, comm->verdict_text);
+    if (comm->card && comm->connected) {
+        weft__card_say_why(&comm->terms, verdict, comm->verdict_text);
+        weft__board_fail(comm->card, &comm->terms);
+        weft__control_tell_card(comm->world, comm->card, &comm->terms, comm->ranks, comm->size);
+    }
     /* Held works end as they are looked at: see try_to_begin() in seat.c. */
 }
 

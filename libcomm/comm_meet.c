@@ -40,11 +40,11 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
 static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 {
     const weft_world *world = comm->world;
-    const weft__segment_header *header = world->segments[rank]->header;
-    char text[sizeof header->aborted_text + 32];
-    weft_result aborted = (weft_result)atomic_load(&header->aborted);
-    if (aborted != WEFT_OK && header->aborted_ns > comm->began_ns)
-        return weft__fail(aborted, "%s", weft__verdict_told(header->aborted_text, rank, text, sizeof text));
+    const weft__board *board = world->boards[rank];
+    char text[sizeof board->aborted_text + 32];
+    weft_result aborted = (weft_result)atomic_load(&board->aborted);
+    if (aborted != WEFT_OK && board->aborted_ns > comm->began_ns)
+        return weft__fail(aborted, "%s", weft__verdict_told(board->aborted_text, rank, text, sizeof text));
     if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     return WEFT_OK;
@@ -54,11 +54,10 @@ static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 static weft_result look_for_rival(const weft_comm *comm, int rank)
 {
     weft_world *world = comm->world;
-    const weft__segment_header *header = world->segments[rank]->header;
+    const weft__board *board = world->boards[rank];
     weft__card_key key;
     weft__card_terms terms;
-    const weft__card *other =
-        weft__board_find_rival(header->cards, comm->key, world->rank, comm->began_ns, &key, &terms);
+    const weft__card *other = weft__board_find_rival(board, comm->key, world->rank, comm->began_ns, &key, &terms);
     if (!other)
         return WEFT_OK;
     const weft__name_use *use = weft__name_use_of(world, comm->name, key.ranks);
@@ -81,7 +80,7 @@ static weft_result take_card(weft_comm *comm, int member, const weft__card_terms
 {
     int rank = comm->ranks[member];
     char text[sizeof terms->verdict_text + 32];
-    if (left == WEFT__CARD_GAVE_UP)
+    if (left == WEFT__CARD_GAVE_UP || left == WEFT__CARD_FAILED)
         return weft__fail((weft_result)terms->verdict, "%s",
                           weft__verdict_told(terms->verdict_text, rank, text, sizeof text));
     WEFT_TRY(compare_terms(comm, terms, rank));
@@ -95,11 +94,11 @@ static weft_result look_at(weft_comm *comm, int member)
 {
     weft_world *world = comm->world;
     int rank = comm->ranks[member];
-    const weft__segment_header *header = world->segments[rank]->header;
+    const weft__board *board = world->boards[rank];
     /* Asked before its cards are looked at: it may come, go and end in between. */
-    bool ended = atomic_load(&header->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
+    bool ended = atomic_load(&board->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
     uint32_t mine = comm->use->count;
-    const weft__card *card = weft__board_find(header->cards, comm->key, mine);
+    const weft__card *card = weft__board_find(board, comm->key, mine);
     uint32_t theirs = card ? atomic_load(&card->incarnation) : 0;
     uint32_t left = card ? atomic_load(&card->left) : WEFT__CARD_STAYS;
     if (left == WEFT__CARD_STAYS)

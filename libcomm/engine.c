@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "control.h"
 #include "seat.h"
 #include "watchdog.h"
 
@@ -18,13 +19,13 @@
 #define SLEEP_MS 1000  /* longest sleep: deadlines are looked at in between */
 
 /* What an event is about: kind, and which. */
-enum { ENGINE_BELL, RANK_ENDS, WIRE_HAS_SOMETHING };
+enum { ENGINE_BELL, RANK_ENDS, WIRE_HAS_SOMETHING, LETTER_HAS_COME };
 #define EVENT(kind, index) ((uint64_t)(kind) << 32 | (uint32_t)(index))
 
 static void note_lost_rank(weft_world *world, int rank)
 {
     epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_DEL, world->segments[rank]->fds.process, NULL);
-    if (atomic_load(&world->segments[rank]->header->state) == WEFT__RANK_CLOSED)
+    if (atomic_load(&world->boards[rank]->state) == WEFT__RANK_CLOSED)
         return; /* it closed its world before it ended */
     weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
     atomic_store(&world->lost[rank], 1);
@@ -83,6 +84,9 @@ static void *engine_main(void *argument)
             case WIRE_HAS_SOMETHING:
                 note_wire(&world->backends[index]);
                 break;
+            case LETTER_HAS_COME:
+                weft__control_hear(world, index);
+                break;
             }
         }
         if (weft__seat_try(p)) {
@@ -136,6 +140,8 @@ static weft_result start_engine(weft_world *world)
             result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, EPOLLIN, EVENT(RANK_ENDS, r));
     for (int i = 0; i < world->backend_count && result == WEFT_OK; i++)
         result = weft__progress_watch(world, i);
+    if (result == WEFT_OK)
+        result = weft__control_watch(world, p->epoll_fd, EVENT(LETTER_HAS_COME, 0));
     /* Signals are the program's business. */
     sigset_t all, before;
     sigfillset(&all);

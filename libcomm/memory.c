@@ -33,7 +33,7 @@ weft_result weft_memory_alloc(weft_world *world, size_t bytes, void **memory_out
     WEFT_TRY(weft__heap_alloc(&world->heap, bytes, memory_out));
     /* The engines of the others make these pages present over there, before an operation would. */
     for (int r = 0; r < world->size && !world->config.team; r++)
-        if (r != world->rank && bytes >= WEFT__HUGE_PAGE)
+        if (r != world->rank && world->segments[r] && bytes >= WEFT__HUGE_PAGE)
             weft__segment_ring(world->segments[r], WEFT__ENGINE_SLEEPS);
     return WEFT_OK;
 }

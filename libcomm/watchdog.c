@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/verdict.h"
 #include "comm.h"
 
 #define FAILED_SLEEP_MS 5 /* a failed comm gives its works back after a while, and nobody rings */
@@ -97,10 +98,27 @@ static void fail_if_lost(weft_world *world, weft_comm *comm)
             weft_backend_fail(comm, WEFT_E_PEER_LOST, "rank %d has ended; comm %s is lost", comm->ranks[i], comm->name);
 }
 
+/* Members on other machines say on their cards that it has failed; those on this one have other ways. */
+static void fail_if_told(weft_world *world, weft_comm *comm)
+{
+    for (int i = 0; world->control && comm->connected && i < comm->size; i++) {
+        int rank = comm->ranks[i];
+        const weft__card *card =
+            world->segments[rank] ? NULL : weft__board_find(world->boards[rank], comm->key, comm->use->count);
+        weft__card_terms terms;
+        char text[sizeof terms.verdict_text + 32];
+        if (card && atomic_load(&card->incarnation) == comm->use->count &&
+            atomic_load(&card->left) == WEFT__CARD_FAILED && weft__board_read(card, comm->key, &terms))
+            weft_backend_fail(comm, (weft_result)terms.verdict, "%s",
+                              weft__verdict_told(terms.verdict_text, rank, text, sizeof text));
+    }
+}
+
 void weft__watchdog_carry_out(weft_world *world)
 {
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
         fail_if_lost(world, comm);
+        fail_if_told(world, comm);
         if (atomic_load(&comm->verdict) != WEFT_OK && !comm->aborted)
             weft__comm_carry_out_verdict(comm);
     }

@@ -13,11 +13,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sized.h"
-#include "base/verdict.h"
-#include "bootstrap/launch.h"
-#include "bootstrap/meeting.h"
 #include "bootstrap/team.h"
 #include "comm.h"
+#include "control.h"
+#include "world_open.h"
 
 #define TIMEOUT_MS            600000
 #define RENDEZVOUS_TIMEOUT_MS 120000
@@ -98,24 +97,16 @@ static weft_result stay_away(const weft_world_config *given, weft_result result)
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------- meeting the others */
+/* ------------------------------------------------------------------------------------------- opening and closing */
 
-static weft_result tell_identities(weft_world *world, weft__meeting *meeting)
+static weft_result make_guard(weft_world *world)
 {
-    WEFT_TRY(meeting->calls->exchange(meeting, &world->identities[world->rank], sizeof *world->identities,
-                                      world->identities));
-    WEFT_TRY(weft__identity_compare(world->identities, world->size));
-    weft__identity_hosts(world->identities, world->size, world->host_of);
-    return WEFT_OK;
-}
-
-static weft_result check_one_machine(const weft_world *world)
-{
-    for (int r = 1; r < world->size; r++)
-        if (strcmp(world->identities[r].machine, world->identities[0].machine) != 0)
-            return weft__fail(WEFT_E_UNSUPPORTED,
-                              "rank 0 runs on %s and rank %d on %s: ranks of one world share a machine",
-                              world->identities[0].host_name, r, world->identities[r].host_name);
+    uint64_t *guard = weft__map_pages(WEFT__PAGE);
+    if (!guard)
+        return WEFT_E_NO_MEMORY;
+    madvise(guard, WEFT__PAGE, MADV_WIPEONFORK);
+    *guard = WEFT__GUARD;
+    world->guard = guard;
     return WEFT_OK;
 }
 
@@ -127,75 +118,6 @@ static weft_result make_own_segment(weft_world *world)
         return WEFT_E_NO_MEMORY;
     WEFT_TRY(weft__segment_create(world->rank, (size_t)world->config.heap_bytes, world->own));
     world->identities[world->rank].heap_reserve_bytes = world->own->reserved;
-    return WEFT_OK;
-}
-
-/* See the memory of all ranks. Every step is agreed on, so that one rank's failure is everybody's verdict. */
-static weft_result share_memory(weft_world *world, weft__meeting *meeting)
-{
-    size_t *reserves = weft__alloc((size_t)world->size * sizeof *reserves);
-    world->segments = weft__alloc((size_t)world->size * sizeof *world->segments);
-    world->lost = weft__alloc((size_t)world->size * sizeof *world->lost);
-    weft_result result = reserves && world->segments && world->lost ? WEFT_OK : WEFT_E_NO_MEMORY;
-    if (result == WEFT_OK)
-        result = weft__heap_open(&world->heap, world->own);
-    for (int r = 0; result == WEFT_OK && r < world->size; r++)
-        reserves[r] = (size_t)world->identities[r].heap_reserve_bytes;
-    result = weft__meeting_agree(meeting, result);
-    if (result == WEFT_OK)
-        result = meeting->calls->share(meeting, world->own, reserves, world->segments, &world->segments_owned);
-    free(reserves);
-    return result;
-}
-
-static weft_result open_services(weft_world *world)
-{
-    const weft__identity *own = &world->identities[world->rank];
-    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
-                              world->config.trace_records, &world->trace));
-    WEFT_TRY(weft__backends_open(world));
-    return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
-}
-
-static weft_result start_meeting(const weft_world *world, const weft__launch *launch, weft__meeting **meeting_out)
-{
-    const weft_world_config *config = &world->config;
-    if (!config->team)
-        return weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size,
-                                     config->rendezvous_timeout_ms, meeting_out);
-    *meeting_out = weft__team_meet(config->team, world->rank, config->rendezvous_timeout_ms);
-    return WEFT_OK;
-}
-
-/* Come together, with what has gone wrong so far on this rank; at the end all ranks have an open world, or none. */
-static weft_result meet(weft_world *world, const weft__launch *launch, weft__verdict *mine)
-{
-    weft__meeting *meeting;
-    if (weft__verdict_add(mine, start_meeting(world, launch, &meeting)) < 0)
-        return weft__verdict_result(mine);
-    weft_result result = weft__meeting_agree(meeting, weft__verdict_result(mine));
-    if (result == WEFT_OK)
-        result = tell_identities(world, meeting);
-    if (result == WEFT_OK)
-        result = check_one_machine(world);
-    if (result == WEFT_OK)
-        result = share_memory(world, meeting);
-    if (result == WEFT_OK)
-        result = weft__meeting_agree(meeting, open_services(world));
-    meeting->calls->end(meeting);
-    return result;
-}
-
-/* ------------------------------------------------------------------------------------------- opening and closing */
-
-static weft_result make_guard(weft_world *world)
-{
-    uint64_t *guard = weft__map_pages(WEFT__PAGE);
-    if (!guard)
-        return WEFT_E_NO_MEMORY;
-    madvise(guard, WEFT__PAGE, MADV_WIPEONFORK);
-    *guard = WEFT__GUARD;
-    world->guard = guard;
     return WEFT_OK;
 }
 
@@ -211,6 +133,15 @@ static weft_result make_own_parts(weft_world *world)
     return world->size > 1 ? make_own_segment(world) : WEFT_OK;
 }
 
+weft_result weft__world_open_services(weft_world *world)
+{
+    const weft__identity *own = &world->identities[world->rank];
+    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
+                              world->config.trace_records, &world->trace));
+    WEFT_TRY(weft__backends_open(world));
+    return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
+}
+
 static weft_result open_parts(weft_world *world, const weft_world_config *given)
 {
     weft__env env;
@@ -224,9 +155,9 @@ static weft_result open_parts(weft_world *world, const weft_world_config *given)
         weft__log_rank(world->rank);
     weft__verdict_add(&mine, make_own_parts(world));
     if (world->size > 1)
-        return meet(world, &launch, &mine);
+        return weft__world_meet(world, &launch, &mine);
     WEFT_TRY(weft__verdict_result(&mine));
-    return open_services(world);
+    return weft__world_open_services(world);
 }
 
 weft_result weft_world_open(const weft_world_config *config, weft_world **world_out)
@@ -248,7 +179,8 @@ weft_result weft_world_open(const weft_world_config *config, weft_world **world_
     weft__log(WEFT_LOG_INFO, "world of %d ranks, %s", world->size,
               world->config.team ? "threads of one process"
               : world->size == 1 ? "one process"
-                                 : "processes of one host");
+              : world->control   ? "processes of several machines"
+                                 : "processes of one machine");
     *world_out = world;
     return WEFT_OK;
 }
@@ -261,14 +193,15 @@ static void unmap_segments(weft_world *world)
             weft__log(WEFT_LOG_WARN, "the world is closed with %zu buffers in use", in_use);
     }
     for (int r = 0; world->segments_owned && r < world->size; r++)
-        if (r != world->rank)
-            weft__segment_unmap(&world->segments_owned[r]);
+        if (r != world->rank && world->segments[r])
+            weft__segment_unmap(world->segments[r]);
     free(world->segments_owned);
     if (world->own && !world->config.team) {
         weft__segment_unmap(world->own);
         free(world->own);
     }
     free(world->segments);
+    free(world->boards);
     free((void *)world->lost);
 }
 
@@ -283,11 +216,13 @@ void weft_world_close(weft_world *world)
         weft__log(WEFT_LOG_ERROR, "comm %s was not destroyed before its world", world->comms->name);
         weft_comm_destroy(world->comms);
     }
+    weft__control_say_closed(world);
     weft__progress_close(world);
     weft__comms_bury(world, true);
     weft__backends_close(world);
     if (world->own && world->own->header)
-        atomic_store(&world->own->header->state, WEFT__RANK_CLOSED);
+        atomic_store(&world->own->header->board.state, WEFT__RANK_CLOSED);
+    weft__control_close(world);
     unmap_segments(world);
     weft__work_pool_close(&world->works);
     weft__trace_close(world->trace);
@@ -315,10 +250,9 @@ weft_result weft_world_abort(weft_world *world, weft_result result, const char *
     WEFT_TRY(weft__world_alive(world));
     weft__log(WEFT_LOG_ERROR, "rank %d gives up: %s (%s)", world->rank, why, weft_result_string(result));
     weft__progress_enter(world);
-    if (world->own && atomic_load(&world->own->header->aborted) == WEFT_OK) { /* for those who make comms */
-        snprintf(world->own->header->aborted_text, sizeof world->own->header->aborted_text, "%s", why);
-        world->own->header->aborted_ns = weft__now_ns();
-        atomic_store(&world->own->header->aborted, (int32_t)result);
+    if (world->own && atomic_load(&world->own->header->board.aborted) == WEFT_OK) { /* for those who make comms */
+        weft__board_abort(&world->own->header->board, result, why);
+        weft__control_tell_abort(world);
     }
     for (weft_comm *comm = world->comms; comm; comm = comm->next)
         (void)weft__comm_fail(comm, result, why);
@@ -331,8 +265,8 @@ bool weft__world_populate(weft_world *world)
 {
     bool more = false;
     for (int r = 0; world->segments_owned && r < world->size; r++)
-        if (r != world->rank)
-            more |= weft__segment_populate(&world->segments_owned[r]);
+        if (r != world->rank && world->segments[r])
+            more |= weft__segment_populate(world->segments[r]);
     return more;
 }
 

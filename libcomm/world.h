@@ -16,6 +16,8 @@
 #include "trace.h"
 #include "work.h"
 
+typedef struct weft__control weft__control;
+
 /* How often this rank has come to make a comm of that name and these ranks. */
 typedef struct weft__name_use {
     char name[WEFT_COMM_NAME_MAX + 1];
@@ -32,12 +34,14 @@ struct weft_world {
     weft__identity *identities; /* of every rank */
     int *host_of;               /* of every rank */
 
-    /* The ranks of this machine and their memory; NULL in a world of one rank. */
-    weft__segment **segments; /* [rank] */
+    /* The ranks and the memory of those on this machine; NULL in a world of one rank. */
+    weft__segment **segments; /* [rank]; NULL: on another machine */
     weft__segment *segments_owned;
     weft__segment *own;
     weft__heap heap;
-    _Atomic uint8_t *lost; /* [rank]: has ended */
+    weft__board **boards;   /* [rank]: in its segment, or a copy */
+    _Atomic uint8_t *lost;  /* [rank]: has ended */
+    weft__control *control; /* NULL: all ranks are on this machine */
 
     weft__trace *trace;
     weft__progress progress;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who shares a host. The machine is told by its boot id: names repeat, and containers rename themselves. */
+/* Who shares a host. The machine is told by its boot id and by what keeps containers apart: names repeat,
+ * and containers rename themselves. */
 #include "bootstrap/identity.h"
 
 #include <fcntl.h>
@@ -21,6 +22,19 @@ static void read_boot_id(char *text, size_t bytes)
     close(fd);
     text[n > 0 ? n : 0] = 0;
     text[strcspn(text, "\n")] = 0;
+}
+
+/* "-4026531840" of the namespace of that kind; nothing if there are none. */
+static void add_namespace(const char *kind, char *text, size_t bytes)
+{
+    char path[32], link[64];
+    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    ssize_t n = readlink(path, link, sizeof link - 1);
+    link[n > 0 ? n : 0] = 0;
+    const char *number = strchr(link, '[');
+    size_t used = strlen(text);
+    if (number)
+        snprintf(text + used, bytes - used, "-%.*s", (int)strcspn(number + 1, "]"), number + 1);
 }
 
 static void read_cpus(weft__identity *identity)
@@ -49,6 +63,8 @@ weft_result weft__identity_find(int rank, int size, const weft_world_config *con
     read_boot_id(identity->machine, sizeof identity->machine);
     if (!identity->machine[0]) /* no /proc: the name is all there is */
         snprintf(identity->machine, sizeof identity->machine, "%.63s", identity->host_name);
+    add_namespace("net", identity->machine, sizeof identity->machine); /* of sockets that pass descriptors, */
+    add_namespace("pid", identity->machine, sizeof identity->machine); /* and of those that tell of a death */
     if (config->host_id && strlen(config->host_id) >= sizeof identity->host)
         return weft__fail(WEFT_E_INVALID, "host id '%s' is longer than %zu bytes", config->host_id,
                           sizeof identity->host - 1);

@@ -13,7 +13,7 @@ typedef struct weft__identity {
     uint32_t weft_version;
     int32_t rank, size, pid;
     char host[64];                           /* equal = same host, for placement: the host_id given, else the machine */
-    char machine[64];                        /* equal = same machine: its boot id */
+    char machine[64];                        /* equal = same machine, and no walls between: memory can be shared */
     char host_name[64];                      /* for people */
     uint64_t cpus[WEFT__IDENTITY_CPUS / 64]; /* that this rank may run on */
     uint64_t heap_reserve_bytes;

@@ -24,6 +24,9 @@ typedef struct weft__meeting_table {
      * somebody else's. */
     weft_result (*share)(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
                          weft__segment **owned_out);
+    /* The connected sockets, for the caller to keep: of rank 0 to every other rank, else links[0]; -1 = none. An array
+     * of `size`, to be freed; NULL: there are none. After that only `end` may be called. */
+    int *(*take_links)(weft__meeting *meeting);
     void (*end)(weft__meeting *meeting);
 } weft__meeting_table;
 

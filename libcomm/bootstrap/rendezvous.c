@@ -400,10 +400,18 @@ static weft_result share(weft__meeting *meeting, weft__segment *mine, const size
     return WEFT_OK;
 }
 
+static int *take_links(weft__meeting *meeting)
+{
+    rendezvous *z = (rendezvous *)meeting;
+    int *links = z->links;
+    z->links = NULL;
+    return links;
+}
+
 static void end(weft__meeting *meeting)
 {
     rendezvous *z = (rendezvous *)meeting;
-    for (int r = 0; r < meeting->size; r++)
+    for (int r = 0; z->links && r < meeting->size; r++)
         if (z->links[r] >= 0)
             close(z->links[r]);
     if (z->listener >= 0) {
@@ -419,7 +427,7 @@ static void end(weft__meeting *meeting)
     free(z);
 }
 
-static const weft__meeting_table calls = {exchange, agree, share, end};
+static const weft__meeting_table calls = {exchange, agree, share, take_links, end};
 
 weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, uint32_t timeout_ms,
                                   weft__meeting **meeting_out)

@@ -246,7 +246,7 @@ static void end(weft__meeting *meeting)
     (void)meeting;
 }
 
-static const weft__meeting_table calls = {exchange, agree, share, end};
+static const weft__meeting_table calls = {.exchange = exchange, .agree = agree, .share = share, .end = end};
 
 weft__meeting *weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms)
 {

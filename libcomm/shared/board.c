@@ -2,9 +2,31 @@
 /* A board is written by its owner only, one card at a time; the others look for keys. */
 #include "shared/board.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 _Static_assert(sizeof(weft__card_terms) % 8 == 0, "copied word by word");
+
+/* Words of terms that say something; @p bytes of a card may be anything while it changes. */
+static size_t words_with(uint32_t bytes)
+{
+    size_t most = sizeof((weft__card_terms *)NULL)->backend_card;
+    return (offsetof(weft__card_terms, backend_card) + (bytes < most ? bytes : most) + 7) / 8;
+}
+
+size_t weft__card_terms_bytes(const weft__card_terms *terms)
+{
+    return words_with(terms->backend_card_bytes) * 8;
+}
+
+void weft__card_say_why(weft__card_terms *terms, weft_result result, const char *text)
+{
+    terms->given_up_ns = weft__now_ns();
+    terms->verdict = (int32_t)result;
+    snprintf(terms->verdict_text, sizeof terms->verdict_text, "%.*s", (int)sizeof terms->verdict_text - 1, text);
+}
 
 void weft__card_add_member(weft__card_terms *terms, int rank)
 {
@@ -20,11 +42,11 @@ static uint64_t name_of(weft__card_key key)
 /* ---- the owner ---- */
 
 /* A free card, or the one that was spent first. */
-static weft__card *to_be_had(weft__card *board)
+static weft__card *to_be_had(weft__board *board)
 {
     weft__card *first = NULL;
     for (int i = 0; i < WEFT__CARDS; i++) {
-        weft__card *card = &board[i];
+        weft__card *card = &board->cards[i];
         if (card->use == WEFT__CARD_FREE)
             return card;
         if (card->use == WEFT__CARD_SPENT && (!first || card->spent < first->spent))
@@ -33,7 +55,7 @@ static weft__card *to_be_had(weft__card *board)
     return first;
 }
 
-weft__card *weft__board_take(weft__card *board)
+weft__card *weft__board_take(weft__board *board)
 {
     weft__card *card = to_be_had(board);
     if (!card)
@@ -42,13 +64,6 @@ weft__card *weft__board_take(weft__card *board)
     atomic_store(&card->left, WEFT__CARD_STAYS);
     card->use = WEFT__CARD_TAKEN;
     return card;
-}
-
-/* Words of terms that say something; @p bytes of a card may be anything while it changes. */
-static size_t words_with(uint32_t bytes)
-{
-    size_t most = sizeof((weft__card_terms *)NULL)->backend_card;
-    return (offsetof(weft__card_terms, backend_card) + (bytes < most ? bytes : most) + 7) / 8;
 }
 
 static void write_terms(weft__card *card, const weft__card_terms *terms)
@@ -79,6 +94,19 @@ void weft__board_give_up(weft__card *card, const weft__card_terms *terms)
     atomic_store(&card->left, WEFT__CARD_GAVE_UP);
 }
 
+void weft__board_fail(weft__card *card, const weft__card_terms *terms)
+{
+    write_terms(card, terms);
+    atomic_store(&card->left, WEFT__CARD_FAILED);
+}
+
+void weft__board_abort(weft__board *board, weft_result result, const char *text)
+{
+    snprintf(board->aborted_text, sizeof board->aborted_text, "%s", text);
+    board->aborted_ns = weft__now_ns();
+    atomic_store(&board->aborted, (int32_t)result);
+}
+
 void weft__board_remove(weft__card *card, uint64_t spent)
 {
     bool met = atomic_load(&card->left) == WEFT__CARD_LEFT;
@@ -88,6 +116,19 @@ void weft__board_remove(weft__card *card, uint64_t spent)
     card->use = met ? WEFT__CARD_FREE : WEFT__CARD_SPENT;
 }
 
+void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation, uint32_t left,
+                      const weft__card_terms *terms)
+{
+    bool same = atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks &&
+                atomic_load(&card->incarnation) == incarnation;
+    if (!same)
+        atomic_store(&card->name, 0);
+    write_terms(card, terms);
+    atomic_store(&card->left, left);
+    if (!same)
+        weft__board_post(card, key, incarnation, terms);
+}
+
 /* ---- the others ---- */
 
 static bool has_key(const weft__card *card, weft__card_key key)
@@ -95,11 +136,11 @@ static bool has_key(const weft__card *card, weft__card_key key)
     return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
 }
 
-static const weft__card *find(const weft__card *board, weft__card_key key, uint32_t incarnation)
+static const weft__card *find(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *latest = NULL;
     for (int i = 0; i < WEFT__CARDS; i++) {
-        const weft__card *card = &board[i];
+        const weft__card *card = &board->cards[i];
         if (!has_key(card, key))
             continue;
         if (atomic_load(&card->incarnation) == incarnation)
@@ -110,7 +151,7 @@ static const weft__card *find(const weft__card *board, weft__card_key key, uint3
     return latest;
 }
 
-const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation)
+const weft__card *weft__board_find(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *card = find(board, key, incarnation);
     /* A later one: what is asked for may have been posted before it, where this look had been already. */
@@ -129,11 +170,11 @@ bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_ter
     return has_key(card, key);
 }
 
-const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key key, int rank, uint64_t since_ns,
+const weft__card *weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
                                          weft__card_key *rival_out, weft__card_terms *terms)
 {
     for (int i = 0; i < WEFT__CARDS; i++) {
-        const weft__card *card = &board[i];
+        const weft__card *card = &board->cards[i];
         weft__card_key other = {key.name, atomic_load(&card->ranks)};
         if (other.ranks == key.ranks || !has_key(card, other))
             continue;
@@ -149,8 +190,11 @@ const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key
     return NULL;
 }
 
-bool weft__board_has_left(const weft__card *board, weft__card_key key, uint32_t incarnation)
+bool weft__board_has_left(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *card = weft__board_find(board, key, incarnation);
-    return !card || atomic_load(&card->incarnation) != incarnation || atomic_load(&card->left);
+    if (!card || atomic_load(&card->incarnation) != incarnation)
+        return true;
+    uint32_t left = atomic_load(&card->left);
+    return left == WEFT__CARD_LEFT || left == WEFT__CARD_GAVE_UP;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board: what a rank asks for when it makes a comm, on cards that the other ranks of the host can read. */
+/* The board: what a rank lets the others know. Whether it is there, and on a card for each comm what it asks for when it
+ * makes it and how it leaves it. Ranks of one machine read the board itself, the others a copy: control.c keeps it. */
 #ifndef WEFT_SHARED_BOARD_H
 #define WEFT_SHARED_BOARD_H
 #include <stdatomic.h>
@@ -7,6 +8,8 @@
 #include <stdint.h>
 #include <weft/backend.h>
 #include <weft/comm.h>
+
+#include "base/memory.h"
 
 #define WEFT__CARDS        256
 #define WEFT__CARD_RANKS   96   /* bytes of text about the members */
@@ -30,46 +33,75 @@ typedef struct weft__card_terms {
     _Alignas(8) unsigned char backend_card[WEFT_BACKEND_CARD_BYTES]; /* the last, since most use little of it */
 } weft__card_terms;
 
-enum { WEFT__CARD_STAYS = 0, WEFT__CARD_LEFT = 1, WEFT__CARD_GAVE_UP = 2 /* before the comm was made */ };
+/* How the owner stands to the comm. */
+enum {
+    WEFT__CARD_STAYS = 0,
+    WEFT__CARD_LEFT = 1,
+    WEFT__CARD_GAVE_UP = 2, /* before the comm was made */
+    WEFT__CARD_FAILED = 3   /* it was made, has failed, and was not left yet */
+};
 
 #define WEFT__CARD_WORDS (sizeof(weft__card_terms) / 8)
 
 typedef struct weft__card {
     _Atomic uint64_t name, ranks; /* the key; name 0: not posted */
     _Atomic uint32_t incarnation; /* which comm of that key it is: how often its owner has come to make one, from 1 */
-    _Atomic uint32_t left;        /* how the owner has left the comm: it looks at nothing of the others any more */
+    _Atomic uint32_t left;        /* WEFT__CARD_*; who has left or given up looks at nothing of the others any more */
     enum { WEFT__CARD_FREE, WEFT__CARD_TAKEN, WEFT__CARD_SPENT } use; /* the owner's; spent: posted, and to be had */
     uint64_t spent;                                                   /* the owner's: since when */
     _Atomic uint64_t terms[WEFT__CARD_WORDS];
 } weft__card;
 
+enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1 };
+
+typedef struct weft__board {
+    _Alignas(WEFT__LINE) _Atomic uint32_t state;
+    _Atomic int32_t aborted; /* the rank has aborted its world, with this result; */
+    uint64_t aborted_ns;     /* when, as of this machine's CLOCK_MONOTONIC, and why: written before */
+    char aborted_text[256];
+    _Alignas(WEFT__LINE) weft__card cards[WEFT__CARDS];
+} weft__board;
+
+/* The rank aborts its world. */
+void weft__board_abort(weft__board *board, weft_result result, const char *text);
+
+/* Bytes of terms that say something, a multiple of 8. */
+size_t weft__card_terms_bytes(const weft__card_terms *terms);
+/* Why their owner has given up the comm, or that it has failed. */
+void weft__card_say_why(weft__card_terms *terms, weft_result result, const char *text);
 void weft__card_add_member(weft__card_terms *terms, int rank);
 
 /* The owner's calls. */
 
 /* A card, not posted; NULL if all are in use. */
-weft__card *weft__board_take(weft__card *board);
+weft__card *weft__board_take(weft__board *board);
 void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation, const weft__card_terms *terms);
 /* Say that the owner has left a comm that was made, */
 void weft__board_leave(weft__card *card);
 /* or has given up making it; @p terms say why. */
 void weft__board_give_up(weft__card *card, const weft__card_terms *terms);
+/* or that the comm has failed; @p terms say how. */
+void weft__board_fail(weft__card *card, const weft__card_terms *terms);
 /* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until
  * then; the one with the lowest @p spent is had first. */
 void weft__board_remove(weft__card *card, uint64_t spent);
 
+/* Keep a copy of a card of another machine. */
+void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation, uint32_t left,
+                      const weft__card_terms *terms);
+
 /* The others'. */
 
 /* The card of that key and incarnation; if there is none the latest of that key, or NULL. */
-const weft__card *weft__board_find(const weft__card *board, weft__card_key key, uint32_t incarnation);
+const weft__card *weft__board_find(const weft__board *board, weft__card_key key, uint32_t incarnation);
 /* Copy what a card says. False: it has become another one meanwhile. */
 bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms);
 /* A card of that name for a comm of other ranks, @p rank among them, that its owner has not left, or has given up
  * making since; or NULL. Its key and terms are copied. */
-const weft__card *weft__board_find_rival(const weft__card *board, weft__card_key key, int rank, uint64_t since_ns,
+const weft__card *weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
                                          weft__card_key *rival_out, weft__card_terms *terms);
 /* Does the owner of this board look at nothing of that comm, and will not? True also if it has not come to make it:
  * once this rank has left, it will not. */
-bool weft__board_has_left(const weft__card *board, weft__card_key key, uint32_t incarnation);
+bool weft__board_has_left(const weft__board *board, weft__card_key key, uint32_t incarnation);
 
 #endif

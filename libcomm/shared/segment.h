@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments: one a rank, mapped by every rank of the host. A segment begins with a header that says who is alive and
- * asleep, then holds the rank's heap. Only its owner grows it; nothing is left behind after a crash. */
+/* Segments: one a rank, mapped by every rank of the host. A segment begins with a header that says who is asleep,
+ * and the rank's board; then holds the rank's heap. Only its owner grows it; nothing is left behind after a crash. */
 #ifndef WEFT_SHARED_SEGMENT_H
 #define WEFT_SHARED_SEGMENT_H
 #include <stdatomic.h>
@@ -17,18 +17,12 @@
 /* Who of a rank is to be woken: the value is that of `asleep`, and bells[value - 1] the eventfd. */
 enum { WEFT__AWAKE = 0, WEFT__ENGINE_SLEEPS = 1, WEFT__CALLER_SLEEPS = 2 };
 
-enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1 };
-
 typedef struct weft__segment_header {
     uint64_t magic;
     int32_t rank;
     _Alignas(WEFT__LINE) _Atomic uint32_t asleep;
-    _Alignas(WEFT__LINE) _Atomic uint32_t state;
-    _Atomic uint64_t bytes;  /* of the file, this header included */
-    _Atomic int32_t aborted; /* the rank has aborted its world, with this result; */
-    uint64_t aborted_ns;     /* when, as of CLOCK_MONOTONIC, and why: written before */
-    char aborted_text[256];
-    _Alignas(WEFT__LINE) weft__card cards[WEFT__CARDS];
+    _Alignas(WEFT__LINE) _Atomic uint64_t bytes; /* of the file, this header included */
+    weft__board board;
 } weft__segment_header;
 
 typedef struct weft__segment_fds {

@@ -63,7 +63,7 @@ static bool misses(const weft__local_comm *lc, int member)
 static bool has_left(const weft__local_comm *lc, int member)
 {
     return atomic_load(&lc->pages[member]->destroyed) ||
-           atomic_load(&weft__local_segment(lc, member)->header->state) == WEFT__RANK_CLOSED;
+           atomic_load(&weft__local_segment(lc, member)->header->board.state) == WEFT__RANK_CLOSED;
 }
 
 void weft__local_look_for_failure(weft__local_comm *lc)

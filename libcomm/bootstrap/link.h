@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link: letters in order over a connected stream socket that never blocks. What does not fit into the socket waits
+ * in memory. One thread reads; who writes is up to the caller's lock. */
+#ifndef WEFT_BOOTSTRAP_LINK_H
+#define WEFT_BOOTSTRAP_LINK_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEFT__LETTER_MOST ((size_t)1 << 20) /* bytes of a letter, its head included */
+
+typedef struct weft__letter {
+    uint32_t bytes; /* all of it, this head included: what follows are the addressees, then the content */
+    uint32_t kind;
+    int32_t from; /* a rank */
+    int32_t addressees;
+} weft__letter;
+
+typedef struct weft__letters { /* bytes on their way */
+    unsigned char *bytes;
+    size_t begin, end, room;
+} weft__letters;
+
+typedef struct weft__link {
+    int fd; /* -1 = it has ended */
+    weft__letters in, out;
+} weft__link;
+
+/* Takes @p fd, and makes it non-blocking. */
+void weft__link_open(weft__link *link, int fd);
+void weft__link_close(weft__link *link);
+
+/* Queue a letter, its head in front, and write what the socket takes. False: the link has ended, or there is no memory
+ * and it ends. */
+bool weft__link_send(weft__link *link, const weft__letter *head, const int *addressees, const void *content);
+/* Write what the socket takes. False: something is left. */
+bool weft__link_flush(weft__link *link);
+/* Read what has come. False: the other end has closed it, or it is broken; letters that came before are still there. */
+bool weft__link_receive(weft__link *link);
+/* The next letter that is here whole, or NULL; it stays until the next call. *sound_out is false if what came is no
+ * letter. */
+const weft__letter *weft__link_next(weft__link *link, bool *sound_out);
+
+static inline const int *weft__letter_addressees(const weft__letter *letter)
+{
+    return (const int *)(letter + 1);
+}
+
+static inline size_t weft__letter_content_bytes(const weft__letter *letter)
+{
+    return letter->bytes - sizeof *letter - (size_t)letter->addressees * sizeof(int);
+}
+
+static inline const void *weft__letter_content(const weft__letter *letter)
+{
+    return weft__letter_addressees(letter) + letter->addressees;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control channel of a world that spans machines: keeps copies of the boards of ranks whose memory cannot be seen,
+ * and tells when a rank has ended. All ranks have a link to rank 0, which passes letters on; if it ends, ranks on other
+ * machines are heard of no more. */
+#ifndef WEFT_LIBCOMM_CONTROL_H
+#define WEFT_LIBCOMM_CONTROL_H
+#include "comm.h"
+
+/* Takes the connected sockets: of rank 0 one to every other rank, else links[0]; -1 = none; and the array.
+ * world->boards of ranks on other machines become copies. */
+weft_result weft__control_open(weft_world *world, int *links);
+/* This rank is about to close its world, and says so. Rank 0 stays for others, for a few seconds. */
+void weft__control_say_closed(weft_world *world);
+/* Once the engine has stopped. */
+void weft__control_close(weft_world *world);
+
+/* Have @p epoll_fd tell of what comes: events with `data + link`, for weft__control_hear(). */
+weft_result weft__control_watch(weft_world *world, int epoll_fd, uint64_t data);
+/* The engine: take up what has come by that link, and send what waits. */
+void weft__control_hear(weft_world *world, int link);
+
+/* A card of this rank has changed: those of @p ranks (NULL = all) that are on other machines get it. Without a control
+ * channel nothing is done, as in the next one. Takes no memory unless the network is slow. Any thread. */
+void weft__control_tell_card(weft_world *world, const weft__card *card, const weft__card_terms *terms, const int *ranks,
+                             int count);
+/* This rank's board says that it aborts the world. */
+void weft__control_tell_abort(weft_world *world);
+
+#endif
