@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The README is true: its programs and commands work, its lists are complete.  usage: test_readme.py TOP BUILD"""
 import json
-import math
 import os
 import pathlib
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -40,7 +40,8 @@ def shell(command):
     env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
     (scratch / "first.c").write_text(blocks("c")[0])
-    (scratch / "train.c").write_text(blocks("c")[1])
+    for trainer in "plain.c", "parallel.c":
+        shutil.copy(top / "bench/minimal" / trainer, scratch)
     return tap.run("bash", "-c", command, cwd=scratch, env=env)
 
 
@@ -84,53 +85,21 @@ def the_commands_work():
             assert got == [f"rank {rank} of 4: 6" for rank in range(4)], f"{command}\n{output}"
 
 
-def trained_alone(ranks):
-    """AdamW by its formula on the one weight that all are like: what each rank prints."""
-    weight = first = second = 0.0
-    count, lr, clip = 4 << 14, 0.05, 100
-    samples = [sample % 4 for sample in range(2 * ranks)]
-    for step in range(1, 101):
-        losses = [sum((weight - sample) ** 2 / 4 for sample in own) for own in zip(samples[::2], samples[1::2])]
-        gradient = sum(weight - sample for sample in samples) / len(samples)
-        norm = abs(gradient) * math.sqrt(count)
-        gradient *= min(1, clip / (norm + 1e-6))
-        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient ** 2
-        weight -= lr * first / (1 - 0.9 ** step) / (math.sqrt(second / (1 - 0.999 ** step)) + 1e-8)
-    return [(loss, norm, weight) for loss in losses]
-
-
-def the_training_step_trains():
-    shell("cc -std=c17 -O2 train.c $(pkg-config --cflags --libs weft) -o train")
-    for ranks, how in (1, ""), (2, ""), (2, "--threads"), (8, "--threads"):
-        output = shell(f"weft run -n {ranks} {how} -- ./train 2>&1")
-        lines = sorted(re.findall(r"rank (\d): loss (\S+), norm (\S+), weight (\S+)", output))
-        assert [rank for rank, *_ in lines] == [str(rank) for rank in range(ranks)], output
-        assert len(output.splitlines()) == ranks, f"it says more: {output}"
-        for (_, *got), want in zip(lines, trained_alone(ranks)):
-            assert all(abs(float(g) - w) < 2e-3 for g, w in zip(got, want)), f"{output}{want}"
-            assert abs(want[2] - sum(sample % 4 for sample in range(2 * ranks)) / 2 / ranks) < 0.01, want
-
-
 def a_trace_is_read():
     print_it = "    (void)print_collectives(world, 0);\n"
     first = blocks("c")[0].replace("    weft_comm_destroy", print_it + "    weft_comm_destroy")
-    (scratch / "reader.c").write_text(blocks("c")[2] + first)
+    (scratch / "reader.c").write_text(blocks("c")[1] + first)
     shell("cc -std=c17 -O2 reader.c $(pkg-config --cflags --libs weft) -o reader")
     output = shell("weft run -n 2 -- ./reader")
     times = re.findall(r": taken up after (\S+) us, under way (\S+) us, waited for (\S+) us$", output, re.M)
     assert len(times) == 2 and all(0 <= float(time) < 1e8 for each in times for time in each), output
 
 
-def a_rank_that_fails_tells_the_others_why():
-    place = "            TRY(backward("
-    wrong = "            TRY(weft_buckets_acquire(t->set, step == 3 ? rank : 0, 4, WEFT_STREAM_HOST));\n"
-    program = blocks("c")[1]
-    assert place in program
-    (scratch / "wrong.c").write_text(program.replace(place, wrong + place, 1))
-    shell("cc -std=c17 -O2 wrong.c $(pkg-config --cflags --libs weft) -o wrong")
-    output = shell("weft run -n 2 --threads -- ./wrong 2>&1 || test $? = 1")
-    heard = "E_RANGE: rank 1, set 'buckets': params 1 to 5 of 4 are to be acquired [told by rank 1]"
-    assert heard in output.splitlines(), output  # what rank 0 returned
+def the_difference_shown_is_that_of_the_two_trainers():
+    folder = top / "bench/minimal"
+    shown = re.fullmatch(r"--- plain\.c\n\+\+\+ parallel\.c\n(.*)", "".join(blocks("diff")), re.S)
+    found = subprocess.run(["diff", "-u", folder / "plain.c", folder / "parallel.c"], capture_output=True, text=True)
+    assert shown and shown[1].splitlines() == found.stdout.splitlines()[2:], "copy it: diff -u plain.c parallel.c"
 
 
 def every_subcommand_is_listed():
@@ -214,9 +183,8 @@ def its_links_lead_somewhere():
 
 
 try:
-    tap.main(the_commands_work, the_training_step_trains, a_trace_is_read,
-             a_rank_that_fails_tells_the_others_why, every_subcommand_is_listed,
-             every_key_of_the_reports_is_listed,
+    tap.main(the_commands_work, the_difference_shown_is_that_of_the_two_trainers, a_trace_is_read,
+             every_subcommand_is_listed, every_key_of_the_reports_is_listed,
              traces_are_where_it_says_and_the_default_bucket_holds_a_small_model, every_variable_is_listed,
              the_names_of_the_library_exist, every_flag_of_the_gpt_exists, the_tree_names_files,
              its_links_lead_somewhere)
