@@ -3,7 +3,6 @@
 #include "hosts/bed.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,25 +10,17 @@
 #include <unistd.h>
 
 #include "complain.h"
+#include "hosts/file.h"
 #include "hosts/helper.h"
 #include "hosts/link.h"
-
-static bool write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0)
-        close(fd);
-    return written;
-}
 
 static bool become_root_of_namespace(uid_t uid, gid_t gid)
 {
     char users[32], groups[32];
     snprintf(users, sizeof users, "0 %u 1", (unsigned)uid);
     snprintf(groups, sizeof groups, "0 %u 1", (unsigned)gid);
-    return write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", users) &&
-           write_file("/proc/self/gid_map", groups);
+    return file_write("/proc/self/setgroups", "deny") && file_write("/proc/self/uid_map", users) &&
+           file_write("/proc/self/gid_map", groups);
 }
 
 /* The switch, too, is to be out of sight of the machine. */
@@ -47,14 +38,28 @@ static int leave_machine(void)
         strerror(errno));
 }
 
-static void read_control(char *name, size_t bytes)
+static bool has_word(const char *words, const char *word)
 {
-    FILE *file = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
-    if (!file || !fgets(name, (int)bytes, file))
-        snprintf(name, bytes, "unknown");
-    name[strcspn(name, "\n")] = 0;
-    if (file)
-        fclose(file);
+    size_t n = strlen(word);
+    for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " "))
+        if (n > 0 && strcspn(at, " ") == n && strncmp(at, word, n) == 0)
+            return true;
+    return false;
+}
+
+static int choose_control(bed *b)
+{
+    char all[256];
+    const char *wanted = b->plan->congestion;
+    if (!file_read("/proc/sys/net/ipv4/tcp_congestion_control", b->control, sizeof b->control))
+        snprintf(b->control, sizeof b->control, "unknown");
+    if (!wanted)
+        return EXIT_DONE;
+    file_read("/proc/sys/net/ipv4/tcp_available_congestion_control", all, sizeof all);
+    if (!has_word(all, wanted))
+        return complain(EXIT_NOT_PERMITTED, "the kernel has no congestion control '%s' ready, only: %s", wanted, all);
+    snprintf(b->control, sizeof b->control, "%s", wanted);
+    return EXIT_DONE;
 }
 
 int bed_open(bed *b, const bed_plan *plan)
@@ -65,10 +70,8 @@ int bed_open(bed *b, const bed_plan *plan)
         return code;
     if (!helpers_open(b->alive))
         return complain(EXIT_FAILED, "cannot make a pipe: %s", strerror(errno));
-    write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"); /* the switch says nothing of its own */
-    read_control(b->control, sizeof b->control);
-    if (plan->hosts.congestion)
-        snprintf(b->control, sizeof b->control, "%s", plan->hosts.congestion);
+    file_write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"); /* the switch says nothing of its own */
+    code = choose_control(b);
     for (int i = 0; i < plan->hosts.count && code == EXIT_DONE; i++) {
         code = host_start(&b->hosts[i], i, &plan->hosts, b->alive);
         b->made += code == EXIT_DONE;

@@ -8,9 +8,10 @@
 typedef struct bed_plan {
     host_plan hosts;
     int mtu;
-    double rate;  /* of every link in each direction, bits a second; 0 = unlimited */
-    double delay; /* from host to host, seconds */
-    double loss;  /* of packets, as a part of one */
+    const char *congestion; /* control of TCP; NULL = the machine's */
+    double rate;            /* of every link in each direction, bits a second; 0 = unlimited */
+    double delay;           /* from host to host, seconds */
+    double loss;            /* of packets, as a part of one */
 } bed_plan;
 
 typedef struct bed {

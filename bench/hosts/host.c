@@ -3,7 +3,6 @@
 #include "hosts/host.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "complain.h"
+#include "hosts/file.h"
 #include "hosts/helper.h"
 
 #define HOST_NAMESPACES (CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC)
@@ -79,31 +79,15 @@ static int mount_names(const host_plan *plan)
     return EXIT_DONE;
 }
 
-static bool set_kernel(const char *path, const char *value)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool written = write(fd, value, strlen(value)) == (ssize_t)strlen(value);
-    int why = errno;
-    close(fd);
-    errno = why;
-    return written;
-}
-
 /* Without IPv6 a host also does not send what nobody asked for, so that counters count what ranks send. */
 static int set_network(const host_plan *plan)
 {
     const char *off = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
-    const char *control = "/proc/sys/net/ipv4/tcp_congestion_control"; /* of IPv6 as well */
     bool has_ipv6 = access(off, F_OK) == 0;
     if (plan->ipv6 && !has_ipv6)
         return complain(EXIT_NOT_PERMITTED, "this machine has no IPv6");
-    if (!plan->ipv6 && has_ipv6 && !set_kernel(off, "1"))
+    if (!plan->ipv6 && has_ipv6 && !file_write(off, "1"))
         return cannot("switch off the IPv6 of a host");
-    if (plan->congestion && !set_kernel(control, plan->congestion))
-        return complain(EXIT_NOT_PERMITTED, "cannot set the congestion control '%s': %s", plan->congestion,
-                        errno == ENOENT ? "this kernel does not have it" : strerror(errno));
     return EXIT_DONE;
 }
 

@@ -18,7 +18,6 @@ typedef struct host {
 typedef struct host_plan {
     int count;
     bool ipv6;
-    const char *congestion; /* control of TCP; NULL = the machine's */
 } host_plan;
 
 typedef struct host_counters {

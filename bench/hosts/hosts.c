@@ -141,7 +141,7 @@ int command_hosts(int argc, char **argv)
     int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &o, &rest);
     if (code != OPTIONS_GO)
         return code;
-    bed_plan plan = {.hosts = {o.hosts, o.ipv6, o.congestion}, .mtu = o.mtu};
+    bed_plan plan = {.hosts = {o.hosts, o.ipv6}, .mtu = o.mtu, .congestion = o.congestion};
     int shell = o.shell ? find_host(o.shell, o.hosts) : -1;
     if (o.hosts == 0)
         return complain(EXIT_USAGE, "--hosts is missing: how many hosts? (see weft hosts --help)");

@@ -9,8 +9,10 @@
 #include "hosts/switch.h"
 #include "hosts/tool.h"
 
-#define BURST_S     200e-6 /* a link that was idle may send for so long at once */
+/* What a link that was idle may send at once: 1 ms of its rate, within these. */
+#define BURST_S     1e-3
 #define BURST_LEAST 32768
+#define BURST_MOST  131072
 #define QUEUE_MS    20
 #define GSO_MOST    65536
 
@@ -37,7 +39,7 @@ static bool by_process(const bed_plan *plan)
 static int burst_bytes(const bed_plan *plan)
 {
     double bytes = plan->rate / 8 * BURST_S;
-    return bytes > BURST_LEAST ? (int)bytes : BURST_LEAST;
+    return bytes < BURST_LEAST ? BURST_LEAST : bytes > BURST_MOST ? BURST_MOST : (int)bytes;
 }
 
 static void write_bridge(FILE *batch, const bed *b, int index)
@@ -63,9 +65,13 @@ static void write_host(FILE *batch, const bed *b, int index)
     fprintf(batch, "link set eth0 mtu %d address 02:00:00:00:00:%02x\n", plan->mtu, index);
     if (plan->rate > 0 && !by_process(plan) && burst_bytes(plan) / 2 < GSO_MOST)
         fprintf(batch, "link set eth0 gso_max_size %d\n", burst_bytes(plan) / 2);
-    fprintf(batch, "address add %s%s dev eth0%s\n", address, plan->hosts.ipv6 ? "/64" : "/24",
+    fprintf(batch, "address add %s/%d dev eth0%s\n", address, plan->hosts.ipv6 ? 64 : 24,
             plan->hosts.ipv6 ? " nodad" : "");
     fprintf(batch, "link set eth0 up\n");
+    if (plan->congestion) /* of a namespace only unprivileged kinds can be set, of a route any */
+        fprintf(batch, "route replace %s dev eth0 proto kernel%s%s congctl %s\n",
+                plan->hosts.ipv6 ? "fd00::/64" : "10.0.0.0/24", plan->hosts.ipv6 ? " metric 256" : " scope link src ",
+                plan->hosts.ipv6 ? "" : address, plan->congestion);
 }
 
 static void put_rate(FILE *batch, const bed_plan *plan, const char *device)
