@@ -21,42 +21,26 @@ typedef struct launch_config {
     const start_hosts *hosts; /* NULL = this one */
 } launch_config;
 
-/* weft tells the ranks within 1 s that one is lost: 2 s are enough to say so. */
-#define LAUNCH_DEFAULTS                 \
-    {                                   \
-        .last_words_s = 2, .grace_s = 5 \
-    }
+/* clang-format off */
 
-/* The options of a launch whose values are at @p offset in those of the subcommand. */
-#define LAUNCH_OPTION(offset, name) ((offset) + offsetof(launch_config, name))
-#define LAUNCH_OPTIONS(offset)                                                      \
-    {"bind",                                                                        \
-     OPTION_CHOICE,                                                                 \
-     LAUNCH_OPTION(offset, bind),                                                   \
-     0,                                                                             \
-     0,                                                                             \
-     "none|core",                                                                   \
-     "each rank on a core of its own, in turn (none)"},                             \
-        {"timeout",                                                                 \
-         OPTION_REAL,                                                               \
-         LAUNCH_OPTION(offset, timeout_s),                                          \
-         0,                                                                         \
-         1e9,                                                                       \
-         "SECONDS",                                                                 \
-         "end all ranks after this time; 0 = never (0)"},                           \
-        {"last-words", OPTION_REAL, LAUNCH_OPTION(offset, last_words_s),         0, \
-         1e9,          "SECONDS",   "for the others, when a rank has failed (2)"},  \
-        {"grace",                                                                   \
-         OPTION_REAL,                                                               \
-         LAUNCH_OPTION(offset, grace_s),                                            \
-         0,                                                                         \
-         1e9,                                                                       \
-         "SECONDS",                                                                 \
-         "from SIGTERM to SIGKILL, for a rank that must end (5)"},                  \
-    {                                                                               \
-        "prefix", OPTION_CHOICE, LAUNCH_OPTION(offset, prefix), 0, 0, "rank|none",  \
-            "what stands before each line of output (rank)"                         \
-    }
+/* weft tells the ranks within 1 s that one is lost: 2 s are enough to say so. */
+#define LAUNCH_DEFAULTS { .last_words_s = 2, .grace_s = 5 }
+
+/* Options of a subcommand that launches; its values hold a launch_config at @p offset. */
+#define LAUNCH_FIELD(offset, name) ((offset) + offsetof(launch_config, name))
+#define LAUNCH_OPTIONS(offset)                                                          \
+    {"bind", OPTION_CHOICE, LAUNCH_FIELD(offset, bind), 0, 0, "none|core",              \
+     "each rank on a core of its own, in turn (none)"},                                 \
+    {"timeout", OPTION_REAL, LAUNCH_FIELD(offset, timeout_s), 0, 1e9, "SECONDS",        \
+     "end all ranks after this time; 0 = never (0)"},                                   \
+    {"last-words", OPTION_REAL, LAUNCH_FIELD(offset, last_words_s), 0, 1e9, "SECONDS",  \
+     "for the others, when a rank has failed (2)"},                                     \
+    {"grace", OPTION_REAL, LAUNCH_FIELD(offset, grace_s), 0, 1e9, "SECONDS",            \
+     "from SIGTERM to SIGKILL, for a rank that must end (5)"},                          \
+    {"prefix", OPTION_CHOICE, LAUNCH_FIELD(offset, prefix), 0, 0, "rank|none",          \
+     "what stands before each line of output (rank)"}
+
+/* clang-format on */
 
 /* Returns the code to exit with. */
 int launch(const launch_config *config);

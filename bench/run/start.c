@@ -79,6 +79,21 @@ static int host_of(const start_plan *plan, int rank)
     return plan->hosts->pidfds[rank / plan->hosts->ranks_each];
 }
 
+static bool children_on_host(const start_plan *plan, int rank)
+{
+    return !plan->hosts || setns(host_of(plan, rank), CLONE_NEWPID) == 0;
+}
+
+/* Without root it is not permitted; then the launcher has no other children from here on. */
+static void children_here(const start_plan *plan)
+{
+    int own = plan->hosts ? open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC) : -1;
+    if (own < 0)
+        return;
+    (void)!setns(own, CLONE_NEWPID);
+    close(own);
+}
+
 /* But for the process namespace, in which only children of who enters it are. */
 static void enter_host(const start_plan *plan, int rank, int report)
 {
@@ -154,13 +169,14 @@ int start_rank(const start_plan *plan, int rank, int input, started *started_out
     pid_t launcher = getpid(), child = -1;
     for (int both[2]; made < PIPES && pipe2(both, O_CLOEXEC) == 0; made++)
         here[made] = both[0], there[made] = both[1];
-    if (made == PIPES && (!plan->hosts || setns(host_of(plan, rank), CLONE_NEWPID) == 0))
+    if (made == PIPES && children_on_host(plan, rank))
         child = fork();
     if (child == 0)
         become(plan, rank, &(ends){input, {there[OUTPUT], there[ERROR]}, there[REPORT]}, launcher);
     if (child < 0)
         code = complain(EXIT_FAILED, "cannot start rank %d of %d: %s", rank, plan->ranks, strerror(errno));
     close_all(there, made);
+    children_here(plan);
     if (child > 0)
         code = read_report(plan, rank, here[REPORT], child);
     if (code != EXIT_DONE) {
