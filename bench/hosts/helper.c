@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "complain.h"
+#include "hosts/permit.h"
 
 typedef struct readiness {
     int code;
@@ -59,10 +60,11 @@ int helper_start(const helper *h, const int alive[2], pid_t *pid, int *pidfd)
     *pid = fork_into(h->namespaces, pidfd);
     if (*pid == 0)
         live(h, alive, report[1]);
+    int code = *pid < 0 ? permit_cannot("make a process with namespaces of its own") : EXIT_DONE;
     close(report[1]);
-    if (*pid < 0) {
+    if (code != EXIT_DONE) {
         close(report[0]);
-        return complain(EXIT_NOT_PERMITTED, "cannot make a process with namespaces of its own: %s", strerror(errno));
+        return code;
     }
     ssize_t got;
     while ((got = read(report[0], &r, sizeof r)) < 0 && errno == EINTR)

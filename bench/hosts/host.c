@@ -14,6 +14,7 @@
 #include "complain.h"
 #include "hosts/file.h"
 #include "hosts/helper.h"
+#include "hosts/permit.h"
 
 #define HOST_NAMESPACES (CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC)
 
@@ -30,11 +31,6 @@ void host_name(int index, char *name, size_t bytes)
 void host_address(const host_plan *plan, int index, char *text, size_t bytes)
 {
     snprintf(text, bytes, plan->ipv6 ? "fd00::%x" : "10.0.0.%d", index + 1);
-}
-
-static int cannot(const char *what)
-{
-    return complain(EXIT_NOT_PERMITTED, "cannot %s: %s", what, strerror(errno));
 }
 
 /* In order. The fresh /sys, which shows the host's own interfaces, waits under the later /dev/shm: only two folders of
@@ -56,7 +52,7 @@ static int mount_all(void)
 {
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
         if (mount(mounts[i].from, mounts[i].to, mounts[i].type, mounts[i].flags, NULL) < 0)
-            return cannot(mounts[i].what);
+            return permit_cannot(mounts[i].what);
     return EXIT_DONE;
 }
 
@@ -66,7 +62,7 @@ static int mount_names(const host_plan *plan)
     const char *path = "/dev/shm/hosts";
     FILE *file = fopen(path, "we");
     if (!file)
-        return cannot("write the /etc/hosts of a host");
+        return complain(EXIT_FAILED, "cannot write the /etc/hosts of a host: %s", strerror(errno));
     fprintf(file, "127.0.0.1 localhost\n::1 localhost\n");
     for (int i = 0; i < plan->count; i++) {
         char name[16], address[32];
@@ -75,7 +71,7 @@ static int mount_names(const host_plan *plan)
         fprintf(file, "%s %s\n", address, name);
     }
     if (fclose(file) != 0 || mount(path, "/etc/hosts", NULL, MS_BIND, NULL) < 0 || unlink(path) < 0)
-        return cannot("mount the /etc/hosts of a host");
+        return permit_cannot("mount the /etc/hosts of a host");
     return EXIT_DONE;
 }
 
@@ -87,7 +83,7 @@ static int set_network(const host_plan *plan)
     if (plan->ipv6 && !has_ipv6)
         return complain(EXIT_NOT_PERMITTED, "this machine has no IPv6");
     if (!plan->ipv6 && has_ipv6 && !file_write(off, "1"))
-        return cannot("switch off the IPv6 of a host");
+        return permit_cannot("switch off the IPv6 of a host");
     return EXIT_DONE;
 }
 
@@ -97,7 +93,7 @@ static int prepare(void *argument)
     char name[16];
     host_name(m->index, name, sizeof name);
     if (sethostname(name, strlen(name)) < 0)
-        return cannot("name a host");
+        return permit_cannot("name a host");
     int code = mount_all();
     if (code == EXIT_DONE)
         code = mount_names(m->plan);

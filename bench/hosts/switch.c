@@ -23,6 +23,7 @@
 
 #include "complain.h"
 #include "hosts/helper.h"
+#include "hosts/permit.h"
 #include "hosts/queue.h"
 
 enum { FRAME_BYTES = 70000, ETHERNET_BYTES = 14, AT_ONCE = 16, QUEUE_BYTES = 64 << 20 };
@@ -51,24 +52,19 @@ static int64_t now_ns(void)
 
 /* ---- ports ---- */
 
-static int cannot(const char *what)
-{
-    return complain(EXIT_NOT_PERMITTED, "delay and loss need TAP devices: cannot %s: %s", what, strerror(errno));
-}
-
 static int open_tap(const switch_plan *plan, int index, int *fd)
 {
     struct ifreq request = {.ifr_name = "eth0", .ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
     int header = sizeof(struct virtio_net_hdr);
     unsigned long offloads = plan->loss > 0 ? TUN_F_CSUM : TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
     if (setns(plan->hosts[index].pidfd, CLONE_NEWNET) < 0)
-        return cannot("enter the network of a host");
+        return permit_cannot("enter the network of a host");
     *fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (*fd < 0)
-        return cannot("open /dev/net/tun");
+        return permit_cannot("open /dev/net/tun, which delay and loss need");
     if (ioctl(*fd, TUNSETIFF, &request) < 0 || ioctl(*fd, TUNSETVNETHDRSZ, &header) < 0 ||
         ioctl(*fd, TUNSETOFFLOAD, offloads) < 0)
-        return cannot("make one");
+        return permit_cannot("make a TAP device, which delay and loss need");
     return EXIT_DONE;
 }
 

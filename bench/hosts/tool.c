@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "complain.h"
+#include "hosts/permit.h"
 
 enum { EXIT_NO_TOOL = 127 };
 
@@ -75,5 +76,5 @@ int tool_run(const char *tool, int pidfd, const char *batch)
         return EXIT_DONE;
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_TOOL)
         return complain(EXIT_NOT_PERMITTED, "there is no '%s' on this machine (package iproute2)", tool);
-    return complain(EXIT_NOT_PERMITTED, "%s: %s", tool, words);
+    return permit_refused(tool, words);
 }
