@@ -6,11 +6,12 @@
 
 enum {
     EXIT_DONE = 0,
-    EXIT_FAILED = 1,   /* the run failed */
-    EXIT_USAGE = 2,    /* wrong options */
-    EXIT_LIMIT = 3,    /* a --fail-... limit was exceeded: kept for that, no subcommand has one yet */
-    EXIT_DEADLINE = 4, /* a deadline passed */
-    EXIT_WRONG = 7     /* wrong values */
+    EXIT_FAILED = 1,        /* the run failed */
+    EXIT_USAGE = 2,         /* wrong options */
+    EXIT_LIMIT = 3,         /* a --fail-... limit was exceeded: kept for that, no subcommand has one yet */
+    EXIT_DEADLINE = 4,      /* a deadline passed */
+    EXIT_WRONG = 7,         /* wrong values */
+    EXIT_NOT_PERMITTED = 77 /* this machine does not permit, or lacks, what the command needs; tests are skipped then */
 };
 
 /* "weft: ..." on stderr, in one line whatever bytes a name holds, and the code to return. */

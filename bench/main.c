@@ -17,6 +17,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } subcommands[] = {
     {"gpt", "train a GPT on text over tensor, pipeline and data parallel ranks", command_gpt},
+    {"hosts", "start the ranks of a program on hosts made of network namespaces", command_hosts},
     {"perf", "benchmarks", command_perf},
     {"run", "start the ranks of a program on this host", command_run},
     {"schedule", "pipeline schedules: when each stage computes what; checks your own", command_schedule},

@@ -5,6 +5,7 @@
 #define WEFT_BENCH_SUBCOMMANDS_H
 
 int command_gpt(int argc, char **argv);
+int command_hosts(int argc, char **argv);
 int command_perf(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_topo(int argc, char **argv);

@@ -89,10 +89,13 @@ static int plan(launcher *l)
     l->plan.threads = c->threads;
     l->plan.signals = &l->signals;
     l->plan.keeper = &l->keeper;
+    l->plan.hosts = c->hosts;
     allow_files(l);
-    if (!name_rendezvous(l->plan.rendezvous, sizeof l->plan.rendezvous))
+    if (c->hosts)
+        snprintf(l->plan.rendezvous, sizeof l->plan.rendezvous, "%s", c->hosts->rendezvous);
+    else if (!name_rendezvous(l->plan.rendezvous, sizeof l->plan.rendezvous))
         return cannot("get random bytes");
-    if (!c->bind)
+    if (c->bind == LAUNCH_BIND_NONE)
         return EXIT_DONE;
     if (!cores_of_process(&l->cores))
         return cannot("read which cores may be used");
@@ -108,6 +111,7 @@ static int open_all(launcher *l)
     int processes = l->processes;
     l->polls = calloc(2 * (size_t)processes + POLL_OUTPUT + 2, sizeof *l->polls);
     l->ranks = (ranks){.threads = c->threads,
+                       .on_hosts = c->hosts,
                        .last_words_s = c->last_words_s,
                        .grace_s = c->grace_s,
                        .output = &l->output,
@@ -135,7 +139,7 @@ static void close_all(launcher *l)
 
 static void start_all(launcher *l)
 {
-    bool prefix = l->config->prefix && !l->config->threads;
+    bool prefix = l->config->prefix == LAUNCH_PREFIX_RANK && !l->config->threads;
     int code = EXIT_DONE;
     for (int i = 0; i < l->processes && code == EXIT_DONE; i++) {
         started process;
@@ -188,7 +192,7 @@ static int poll_ms(const launcher *l, int64_t now)
 {
     int64_t flush_ns = l->ranks.live == 0 ? l->flush_ns : RANKS_NEVER;
     int64_t away_ns = l->input.to >= 0 && l->input.away_until_ns > now ? l->input.away_until_ns : RANKS_NEVER;
-    const int64_t deadlines[] = {ranks_next_deadline(&l->ranks), l->timeout_ns, flush_ns, away_ns};
+    const int64_t deadlines[] = {ranks_next_deadline(&l->ranks, now), l->timeout_ns, flush_ns, away_ns};
     int64_t next = RANKS_NEVER;
     for (size_t i = 0; i < sizeof deadlines / sizeof *deadlines; i++)
         next = deadlines[i] < next ? deadlines[i] : next;

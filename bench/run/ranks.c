@@ -134,12 +134,8 @@ static bool is_empty(const member *m)
     return kill(-m->group, 0) < 0 && errno == ESRCH;
 }
 
-/* The launcher adopts orphans, so it hears of the end of every process of a group. */
-void ranks_reap(ranks *r, int64_t now_ns)
+static void see_who_is_gone(ranks *r, int64_t now_ns)
 {
-    int blamed = wait_for_all(r);
-    if (blamed >= 0)
-        note_failure(r, blamed, now_ns);
     for (int i = 0; i < r->count; i++) {
         member *m = &r->members[i];
         if (!m->ended || m->state == MEMBER_GONE)
@@ -149,6 +145,15 @@ void ranks_reap(ranks *r, int64_t now_ns)
         else if (m->state == MEMBER_RUNS)
             tell_to_end(r, m, now_ns); /* what it left behind */
     }
+}
+
+/* The launcher adopts orphans, so it hears of the end of every process of a group. */
+void ranks_reap(ranks *r, int64_t now_ns)
+{
+    int blamed = wait_for_all(r);
+    if (blamed >= 0)
+        note_failure(r, blamed, now_ns);
+    see_who_is_gone(r, now_ns);
 }
 
 static void insist(ranks *r, int i, int64_t now_ns)
@@ -181,16 +186,22 @@ void ranks_keep_deadlines(ranks *r, int64_t now_ns)
 {
     if (now_ns >= r->end_ns)
         tell_all_to_end(r, now_ns);
+    if (r->on_hosts)
+        see_who_is_gone(r, now_ns);
     for (int i = 0; i < r->count; i++)
         if (has_deadline(&r->members[i]) && now_ns >= r->members[i].until_ns)
             insist(r, i, now_ns);
 }
 
-int64_t ranks_next_deadline(const ranks *r)
+int64_t ranks_next_deadline(const ranks *r, int64_t now_ns)
 {
     int64_t next = r->end_ns;
-    for (int i = 0; i < r->count; i++)
-        if (has_deadline(&r->members[i]) && r->members[i].until_ns < next)
-            next = r->members[i].until_ns;
+    for (int i = 0; i < r->count; i++) {
+        const member *m = &r->members[i];
+        if (has_deadline(m) && m->until_ns < next)
+            next = m->until_ns;
+        if (r->on_hosts && m->ended && m->state != MEMBER_GONE && after(now_ns, RANKS_LOOK_S) < next)
+            next = after(now_ns, RANKS_LOOK_S);
+    }
     return next;
 }

@@ -11,6 +11,9 @@
 
 #define RANKS_NEVER INT64_MAX
 
+/* How often to look for orphans that the launcher does not hear of. */
+#define RANKS_LOOK_S 0.02
+
 /* A process that SIGKILL does not end in this time hangs in the kernel. It is left behind. */
 #define RANKS_UNKILLABLE_S 5
 
@@ -29,6 +32,7 @@ typedef struct ranks {
     member *members;
     int count, live;     /* live: not MEMBER_GONE */
     bool threads;        /* the one process is all ranks */
+    bool on_hosts;       /* orphans are their hosts', so nobody tells when the last of a group has ended */
     double grace_s;      /* from SIGTERM to SIGKILL */
     double last_words_s; /* from the first failure to SIGTERM for the others */
     int code;            /* of the first failure; 0 = none */
@@ -48,6 +52,6 @@ void ranks_fail(ranks *r, int code, int64_t now_ns);
 void ranks_reap(ranks *r, int64_t now_ns);
 /* Do what is due, and say when the next thing will be. */
 void ranks_keep_deadlines(ranks *r, int64_t now_ns);
-int64_t ranks_next_deadline(const ranks *r);
+int64_t ranks_next_deadline(const ranks *r, int64_t now_ns);
 
 #endif

@@ -5,25 +5,11 @@
 #include "run/launcher.h"
 #include "subcommands.h"
 
-enum { BIND_NONE, BIND_CORE };
-enum { PREFIX_RANK, PREFIX_NONE };
-
-typedef struct run_options {
-    int ranks, bind, prefix;
-    bool threads;
-    double timeout_s, last_words_s, grace_s;
-} run_options;
-
-#define FIELD(name) offsetof(run_options, name)
-
 static const option table[] = {
-    {"n", OPTION_INT, FIELD(ranks), 1, 4096, "N", "how many ranks (required)"},
-    {"threads", OPTION_FLAG, FIELD(threads), 0, 0, NULL, "one process that makes its ranks of N threads"},
-    {"bind", OPTION_CHOICE, FIELD(bind), 0, 0, "none|core", "each rank on a core of its own, in turn (none)"},
-    {"timeout", OPTION_REAL, FIELD(timeout_s), 0, 1e9, "SECONDS", "end all ranks after this time; 0 = never (0)"},
-    {"last-words", OPTION_REAL, FIELD(last_words_s), 0, 1e9, "SECONDS", "for the others, when a rank has failed (2)"},
-    {"grace", OPTION_REAL, FIELD(grace_s), 0, 1e9, "SECONDS", "from SIGTERM to SIGKILL, for a rank that must end (5)"},
-    {"prefix", OPTION_CHOICE, FIELD(prefix), 0, 0, "rank|none", "what stands before each line of output (rank)"},
+    {"n", OPTION_INT, offsetof(launch_config, ranks), 1, 4096, "N", "how many ranks (required)"},
+    {"threads", OPTION_FLAG, offsetof(launch_config, threads), 0, 0, NULL,
+     "one process that makes its ranks of N threads"},
+    LAUNCH_OPTIONS(0),
 };
 
 static const char usage[] =
@@ -40,24 +26,14 @@ static const char usage[] =
 
 int command_run(int argc, char **argv)
 {
-    /* weft tells the ranks within 1 s that one is lost: 2 s are enough to say so. */
-    run_options o = {.last_words_s = 2, .grace_s = 5};
-    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &o, &rest);
+    launch_config config = LAUNCH_DEFAULTS;
+    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &config, &rest);
     if (code != OPTIONS_GO)
         return code;
-    if (o.ranks == 0)
+    if (config.ranks == 0)
         return complain(EXIT_USAGE, "-n is missing: how many ranks? (see weft run --help)");
     if (rest >= argc)
         return complain(EXIT_USAGE, "no program to run (see weft run --help)");
-    const launch_config config = {
-        .ranks = o.ranks,
-        .threads = o.threads,
-        .bind = o.bind == BIND_CORE,
-        .prefix = o.prefix == PREFIX_RANK,
-        .timeout_s = o.timeout_s,
-        .last_words_s = o.last_words_s,
-        .grace_s = o.grace_s,
-        .command = argv + rest,
-    };
+    config.command = argv + rest;
     return launch(&config);
 }

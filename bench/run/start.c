@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,11 +58,51 @@ static void set_environment(const start_plan *plan, int rank)
         set_number("WEFT_THREADS", plan->ranks);
         return;
     }
+    int ranks_here = plan->hosts ? plan->hosts->ranks_each : plan->ranks;
+    const struct {
+        const char *weft, *torch;
+        int number;
+    } numbers[] = {{"WEFT_RANK", "RANK", rank},
+                   {"WEFT_SIZE", "WORLD_SIZE", plan->ranks},
+                   {"WEFT_LOCAL_RANK", "LOCAL_RANK", rank % ranks_here}};
     unsetenv("WEFT_THREADS");
-    set_number("WEFT_RANK", rank);
-    set_number("WEFT_SIZE", plan->ranks);
-    set_number("WEFT_LOCAL_RANK", rank);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        set_number(numbers[i].weft, numbers[i].number);
+        if (plan->hosts && plan->hosts->torch)
+            set_number(numbers[i].torch, numbers[i].number);
+    }
     setenv("WEFT_RENDEZVOUS", plan->rendezvous, 1);
+}
+
+static int host_of(const start_plan *plan, int rank)
+{
+    return plan->hosts->pidfds[rank / plan->hosts->ranks_each];
+}
+
+static bool children_on_host(const start_plan *plan, int rank)
+{
+    return !plan->hosts || setns(host_of(plan, rank), CLONE_NEWPID) == 0;
+}
+
+/* Without root it is not permitted; then the launcher has no other children from here on. */
+static void children_here(const start_plan *plan)
+{
+    int own = plan->hosts ? open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC) : -1;
+    if (own < 0)
+        return;
+    (void)!setns(own, CLONE_NEWPID);
+    close(own);
+}
+
+/* But for the process namespace, in which only children of who enters it are. */
+static void enter_host(const start_plan *plan, int rank, int report)
+{
+    char folder[PATH_MAX];
+    if (!plan->hosts)
+        return;
+    if (!getcwd(folder, sizeof folder) ||
+        setns(host_of(plan, rank), CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC) < 0 || chdir(folder) < 0)
+        give_up(report, EXIT_FAILED, "cannot start rank %d on its host", rank);
 }
 
 static void bind_to_cores(const start_plan *plan, int rank, int report)
@@ -76,15 +118,18 @@ static void bind_to_cores(const start_plan *plan, int rank, int report)
 static _Noreturn void become(const start_plan *plan, int rank, const ends *e, pid_t launcher)
 {
     setpgid(0, 0);
-    plan->keeper->groups[rank] = getpid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) /* it ended before the line above */
-        _exit(EXIT_FAILED);
+    if (!plan->hosts) { /* who is on a host ends with that, and has other numbers */
+        plan->keeper->groups[rank] = getpid();
+        if (getppid() != launcher) /* it ended before the lines above */
+            _exit(EXIT_FAILED);
+    }
     int input = e->input >= 0 ? e->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input < 0 || (input != STDIN_FILENO && dup2(input, STDIN_FILENO) < 0) ||
         dup2(e->output[0], STDOUT_FILENO) < 0 || dup2(e->output[1], STDERR_FILENO) < 0)
         give_up(e->report, EXIT_FAILED, "cannot set up the input and output of rank %d", rank);
     bind_to_cores(plan, rank, e->report);
+    enter_host(plan, rank, e->report);
     set_environment(plan, rank);
     setrlimit(RLIMIT_NOFILE, &plan->files);
     signals_give_back(plan->signals);
@@ -124,13 +169,14 @@ int start_rank(const start_plan *plan, int rank, int input, started *started_out
     pid_t launcher = getpid(), child = -1;
     for (int both[2]; made < PIPES && pipe2(both, O_CLOEXEC) == 0; made++)
         here[made] = both[0], there[made] = both[1];
-    if (made == PIPES)
+    if (made == PIPES && children_on_host(plan, rank))
         child = fork();
     if (child == 0)
         become(plan, rank, &(ends){input, {there[OUTPUT], there[ERROR]}, there[REPORT]}, launcher);
     if (child < 0)
         code = complain(EXIT_FAILED, "cannot start rank %d of %d: %s", rank, plan->ranks, strerror(errno));
     close_all(there, made);
+    children_here(plan);
     if (child > 0)
         code = read_report(plan, rank, here[REPORT], child);
     if (code != EXIT_DONE) {

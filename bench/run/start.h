@@ -10,12 +10,21 @@
 #include "run/keeper.h"
 #include "run/signals.h"
 
+/* Hosts to start ranks on, in place of this one. */
+typedef struct start_hosts {
+    const int *pidfds;      /* of a process on each: ranks start in its namespaces */
+    int ranks_each;         /* the first ones on the first host, and so on */
+    const char *rendezvous; /* that all of them reach */
+    bool torch;             /* say who a rank is as torchrun does, too */
+} start_hosts;
+
 /* What all ranks share. */
 typedef struct start_plan {
     char **command; /* ends with NULL */
     int ranks;
-    bool threads;       /* one process that makes them of threads */
-    const cores *cores; /* bind there; NULL = do not bind */
+    bool threads;             /* one process that makes them of threads */
+    const cores *cores;       /* bind there; NULL = do not bind */
+    const start_hosts *hosts; /* NULL = this one */
     char rendezvous[96];
     const signals *signals;
     const keeper *keeper;

@@ -78,6 +78,8 @@ def the_commands_work():
             if not LEFT_OUT.search(str(failure)):
                 raise
             output = None
+        except tap.Skip:
+            output = None
         if output is None:
             print(f"# left out: {command}")
         elif command.endswith("./first"):
