@@ -3,10 +3,11 @@
  * return nothing: what can fail is opening the device.
  *
  * Precision. Parameters are fp32 or bf16; gradients of parameters are fp32 and are added to, never written over.
- * Activations are of the device's own type, which on the host is fp32, and so is what is computed there; what is stored
- * as a parameter or sent to another pipeline stage is rounded to its type. A bf16 parameter of a linear layer meets
- * activations that are rounded to bf16 for this one product, as are both operands of its gradient, where something
- * multiplies bf16 faster than fp32; else, and everywhere besides, it is widened. All sums are made in fp32. Statistics (norms, softmax, losses) are fp32 on every device, the sum of losses fp64.
+ * Activations are of the device's own type, which on the host is fp32, and so is what is computed there; what is
+ * stored as a parameter or sent to another pipeline stage is rounded to its type. Where something multiplies bf16
+ * faster than fp32, a bf16 parameter of a linear layer meets activations rounded to bf16 for this one product, and so
+ * are both operands of its gradient; else, and everywhere besides, it is widened. All sums of products are fp32.
+ * Statistics (norms, softmax, losses) are fp32 on every device, the sum of losses fp64.
  *
  * Activations are matrices of one row a token, tokens ordered [sequence][sample]; sizes are elements. */
 #ifndef WEFT_BENCH_GPT_OPS_H
