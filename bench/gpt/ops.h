@@ -3,9 +3,11 @@
  * return nothing: what can fail is opening the device.
  *
  * Precision. Parameters are fp32 or bf16; gradients of parameters are fp32 and are added to, never written over.
- * Activations are of the device's own type, which on the host is fp32: there a bf16 parameter is widened before it is
- * used, everything is computed in fp32, and only what is stored as a parameter or sent to another pipeline stage is
- * rounded to bf16. Statistics (norms, softmax, losses) are fp32 on every device, the sum of losses fp64.
+ * Activations are of the device's own type, which on the host is fp32, and so is what is computed there; what is
+ * stored as a parameter or sent to another pipeline stage is rounded to its type. Where something multiplies bf16
+ * faster than fp32, a bf16 parameter of a linear layer meets activations rounded to bf16 for this one product, and so
+ * are both operands of its gradient; else, and everywhere besides, it is widened. All sums of products are fp32.
+ * Statistics (norms, softmax, losses) are fp32 on every device, the sum of losses fp64.
  *
  * Activations are matrices of one row a token, tokens ordered [sequence][sample]; sizes are elements. */
 #ifndef WEFT_BENCH_GPT_OPS_H
@@ -25,6 +27,7 @@ typedef struct gpt_device {
     const gpt_ops *ops;
     weft_dtype activation, parameter;
     weft_stream stream; /* in whose order everything below runs */
+    char products[96];  /* who multiplies matrices, for people */
 } gpt_device;
 
 /* The attention of one rank: see gpt_shape for the layout of a row of queries, keys and values. */
@@ -41,7 +44,8 @@ struct gpt_ops {
     const char *name;
     void (*close)(gpt_device *device);
 
-    /* y[rows][out] = x[rows][in] w[out][in]^T; dx = dy w; dw += dy^T x. */
+    /* y[rows][out] = x[rows][in] w[out][in]^T; dx = dy w; dw += dy^T x. Rows, in and out: a microbatch's tokens and a
+     * layer's sizes in the shape that the device was opened for. */
     void (*linear)(gpt_device *device, size_t rows, size_t in, size_t out, const void *x, const void *w, void *y);
     void (*linear_input_grad)(gpt_device *device, size_t rows, size_t in, size_t out, const void *dy, const void *w,
                               void *dx);

@@ -134,5 +134,5 @@ static const gpt_ops nothing = {
 
 gpt_device gpt_plan_device(const gpt_shape *shape)
 {
-    return (gpt_device){&nothing, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST};
+    return (gpt_device){&nothing, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST, ""};
 }

@@ -47,6 +47,7 @@ void gpt_report_setup(gpt_report *r, const gpt_setup *s)
             "%zu parameters in %s, %zu of them on rank 0; state %.2f bytes per padded element, padding %.2f %%\n",
             s->params_total, o->bf16 ? "bf16" : "fp32", s->params_local, s->state_bytes, 100 * s->padding);
     fprintf(r->text, "%zu %ss to train on, %zu held out\n", s->tokens_to_train, s->unit, s->tokens_held_out);
+    fprintf(r->text, "products of matrices: %s\n", s->products);
     fflush(r->text);
     r->began_ns = now_ns();
 }

@@ -22,7 +22,8 @@ typedef struct gpt_setup {
     size_t microbatches, params_total, params_local; /* local: of the rank that speaks */
     double state_bytes, padding;                     /* per padded element of all ranks' buckets; share of them */
     size_t tokens_to_train, tokens_held_out;
-    const char *unit; /* what a token is called */
+    const char *unit;     /* what a token is called */
+    const char *products; /* who multiplies matrices */
 } gpt_setup;
 
 /* One step; loss and times are means over tokens and over ranks. */

@@ -120,6 +120,7 @@ static int describe(session *s)
         .tokens_to_train = s->data.train,
         .tokens_held_out = s->data.tokens.count - s->data.train,
         .unit = s->data.tokens.unit,
+        .products = s->trainer.device->products,
     };
     if (count_state(s))
         return s->failure.code;

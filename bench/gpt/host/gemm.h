@@ -20,6 +20,9 @@ void gpt_gemm(size_t m, size_t n, size_t k, float alpha, gpt_matrix a, gpt_matri
 /* Bring the BLAS into the state in which it serves many ranks on one machine: one thread for each. Once a process. */
 void gpt_gemm_open(void);
 
+/* Who computes them, for people. Static text; behind gpt_gemm_open(). */
+const char *gpt_gemm_library(void);
+
 /* Some builds of OpenBLAS take a processor newer than themselves for one of 2004, and are ten times slower. They can
  * be told only at their start: if this is the case, start the command again with OPENBLAS_CORETYPE set to what the
  * processor can do. Returns otherwise. Before threads, worlds and files. */

@@ -11,6 +11,7 @@
 
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+static const char *library = "CBLAS";
 static bool shares_buffers; /* between threads that call it: they must take turns */
 
 /* A function that this BLAS may have beyond CBLAS, or NULL. */
@@ -25,16 +26,26 @@ static extra find(const char *name)
 
 static void open_once(void)
 {
-    static const char *const names[] = {"openblas_set_num_threads", "bli_thread_set_num_threads",
-                                        "MKL_Set_Num_Threads"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        void (*set_threads)(int) = (void (*)(int))find(names[i]);
-        if (set_threads)
-            set_threads(1);
+    static const struct {
+        const char *name, *set_threads;
+    } known[] = {{"OpenBLAS", "openblas_set_num_threads"},
+                 {"BLIS", "bli_thread_set_num_threads"},
+                 {"MKL", "MKL_Set_Num_Threads"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        void (*set_threads)(int) = (void (*)(int))find(known[i].set_threads);
+        if (!set_threads)
+            continue;
+        set_threads(1);
+        library = known[i].name;
     }
     /* OpenBLAS built without threads hands out its packing buffers without a lock. */
     int (*parallel)(void) = (int (*)(void))find("openblas_get_parallel");
     shares_buffers = parallel && parallel() == 0;
+}
+
+const char *gpt_gemm_library(void)
+{
+    return library;
 }
 
 void gpt_gemm_open(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of a GPT on the host: products by BLAS, everything else by the kernels. */
+/* The operations of a GPT on the host: everything by the kernels, but for the products. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,56 +10,17 @@
 #include "gpt/host/gemm.h"
 #include "gpt/math/bf16.h"
 
-static gpt_matrix plain(const float *values, size_t stride)
-{
-    return (gpt_matrix){values, stride, false};
-}
-
-static gpt_matrix transposed(const float *values, size_t stride)
-{
-    return (gpt_matrix){values, stride, true};
-}
-
-/* A parameter as fp32: itself, or widened into the scratch, which holds one at a time. */
-static const float *parameter(gpt_device *device, const void *w, size_t count)
-{
-    gpt_host *host = gpt_host_of(device);
-    if (device->parameter == WEFT_FP32)
-        return w;
-    host->kernels->widen(count, w, host->weights);
-    return host->weights;
-}
-
-static void linear(gpt_device *device, size_t rows, size_t in, size_t out, const void *x, const void *w, void *y)
-{
-    const float *weights = parameter(device, w, in * out);
-    gpt_gemm(rows, out, in, 1, plain(x, in), transposed(weights, in), 0, y, out);
-}
-
-static void linear_input_grad(gpt_device *device, size_t rows, size_t in, size_t out, const void *dy, const void *w,
-                              void *dx)
-{
-    const float *weights = parameter(device, w, in * out);
-    gpt_gemm(rows, in, out, 1, plain(dy, out), plain(weights, in), 0, dx, in);
-}
-
-static void linear_weight_grad(gpt_device *device, size_t rows, size_t in, size_t out, const void *dy, const void *x,
-                               float *dw)
-{
-    (void)device;
-    gpt_gemm(out, in, rows, 1, transposed(dy, out), plain(x, in), 1, dw, in);
-}
-
 static void norm(gpt_device *device, size_t rows, size_t width, const void *x, const void *w, void *y, float *scale)
 {
     gpt_host *host = gpt_host_of(device);
-    host->kernels->norm(rows, width, host->norm_epsilon, x, parameter(device, w, width), y, scale);
+    host->kernels->norm(rows, width, host->norm_epsilon, x, gpt_host_parameter(host, w, width), y, scale);
 }
 
 static void norm_grad(gpt_device *device, size_t rows, size_t width, const void *dy, const void *x, const void *w,
                       const float *scale, void *dx, float *dw)
 {
-    gpt_host_of(device)->kernels->norm_grad(rows, width, dy, x, parameter(device, w, width), scale, dx, dw);
+    gpt_host *host = gpt_host_of(device);
+    host->kernels->norm_grad(rows, width, dy, x, gpt_host_parameter(host, w, width), scale, dx, dw);
 }
 
 static void rotate_by(gpt_host *host, const gpt_attention *a, float *qkv, const float *sines)
@@ -192,6 +154,9 @@ static void convert(gpt_device *device, size_t count, const void *from, weft_dty
 static void close_host(gpt_device *device)
 {
     gpt_host *host = gpt_host_of(device);
+    gpt_host_linears_close(host);
+    free(host->operands[0]);
+    free(host->operands[1]);
     free(host->weights);
     free(host->scores);
     free(host->dscores);
@@ -204,9 +169,9 @@ static void close_host(gpt_device *device)
 static const gpt_ops host_ops = {
     .name = "host",
     .close = close_host,
-    .linear = linear,
-    .linear_input_grad = linear_input_grad,
-    .linear_weight_grad = linear_weight_grad,
+    .linear = gpt_host_linear,
+    .linear_input_grad = gpt_host_linear_input_grad,
+    .linear_weight_grad = gpt_host_linear_weight_grad,
     .norm = norm,
     .norm_grad = norm_grad,
     .rotate = rotate,
@@ -227,13 +192,26 @@ static const gpt_ops host_ops = {
     .convert = convert,
 };
 
-static size_t largest_parameter(const gpt_shape *s)
+static size_t larger(size_t a, size_t b)
 {
-    const size_t widths[] = {s->qkv_width, s->context_width, 2 * s->local_ffn, s->local_vocabulary};
-    size_t largest = 0;
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        largest = widths[i] > largest ? widths[i] : largest;
-    return largest * s->hidden;
+    return a > b ? a : b;
+}
+
+/* Elements of what products and norms need in another type than they find it in. */
+static size_t widened_elements(const gpt_host *host, const gpt_shape *s)
+{
+    size_t largest = s->hidden;
+    for (int i = 0; i < GPT_LINEARS && !host->multiplies_bf16; i++)
+        largest = larger(largest, host->linears[i].in * host->linears[i].out);
+    return s->dtype == WEFT_FP32 ? 0 : largest;
+}
+
+static size_t rounded_elements(const gpt_host *host, const gpt_shape *s)
+{
+    size_t widest = 0;
+    for (int i = 0; i < GPT_LINEARS && host->multiplies_bf16; i++)
+        widest = larger(widest, larger(host->linears[i].in, host->linears[i].out));
+    return widest * s->tokens;
 }
 
 static void fill_angles(gpt_host *host, const gpt_shape *s)
@@ -248,36 +226,71 @@ static void fill_angles(gpt_host *host, const gpt_shape *s)
         }
 }
 
-int gpt_host_open(const gpt_shape *shape, gpt_device **device_out, gpt_failure *failure)
+static int allocate(gpt_host *host, const gpt_shape *s, gpt_failure *failure)
 {
-    size_t angles = shape->sequence * shape->channels / 2, block = GPT_QUERY_BLOCK * shape->sequence;
+    size_t angles = s->sequence * s->channels / 2, block = GPT_QUERY_BLOCK * s->sequence;
+    size_t rounded = rounded_elements(host, s) * sizeof(uint16_t);
+    const struct {
+        void *memory; /* a pointer to fill in */
+        size_t bytes;
+    } parts[] = {
+        {&host->operands[0], rounded},
+        {&host->operands[1], rounded},
+        {&host->weights, widened_elements(host, s) * sizeof(float)},
+        {&host->scores, block * sizeof(float)},
+        {&host->dscores, block * sizeof(float)},
+        {&host->cosines, angles * sizeof(float)},
+        {&host->sines, angles * sizeof(float)},
+        {&host->minus_sines, angles * sizeof(float)},
+    };
+    enum { LINE = 64 }; /* bytes */
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        void *memory = aligned_alloc(LINE, (parts[i].bytes / LINE + 1) * LINE);
+        if (!memory)
+            return gpt_fail(failure, EXIT_FAILED, "no memory for %zu bytes of the device", parts[i].bytes);
+        memcpy(parts[i].memory, &memory, sizeof memory);
+    }
+    return 0;
+}
+
+static void describe(gpt_device *device)
+{
+    const char *fp32 = gpt_gemm_library();
+    char *text = device->products;
+    size_t room = sizeof device->products;
+    if (device->parameter == WEFT_FP32)
+        snprintf(text, room, "fp32 by %s", fp32);
+    else if (gpt_host_of(device)->multiplies_bf16)
+        snprintf(text, room, "fp32 by %s, bf16 by %s", fp32, gpt_product_library());
+    else
+        snprintf(text, room, "fp32, and bf16 widened to it, by %s", fp32);
+}
+
+int gpt_host_open_with(const gpt_shape *shape, bool bf16, gpt_device **device_out, gpt_failure *failure)
+{
     if (shape->dtype != WEFT_FP32 && shape->dtype != WEFT_BF16)
         return gpt_fail(failure, EXIT_USAGE, "the host has no parameters of dtype %s", weft_dtype_string(shape->dtype));
     gpt_host *host = calloc(1, sizeof *host);
     if (!host)
         return gpt_fail(failure, EXIT_FAILED, "no memory for the device");
-    host->device = (gpt_device){&host_ops, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST};
+    host->device = (gpt_device){&host_ops, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST, ""};
     host->kernels = gpt_kernels_best();
     host->norm_epsilon = shape->norm_epsilon;
-    bool widens = shape->dtype != WEFT_FP32;
-    const struct {
-        float **values;
-        size_t count;
-    } parts[] = {
-        {&host->weights, widens ? largest_parameter(shape) : 1},
-        {&host->scores, block},
-        {&host->dscores, block},
-        {&host->cosines, angles},
-        {&host->sines, angles},
-        {&host->minus_sines, angles},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!(*parts[i].values = calloc(parts[i].count, sizeof(float)))) {
-            close_host(&host->device);
-            return gpt_fail(failure, EXIT_FAILED, "no memory for %zu numbers of the device", parts[i].count);
-        }
-    fill_angles(host, shape);
     gpt_gemm_open();
+    gpt_host_linears_describe(host, shape);
+    if (bf16 && shape->dtype == WEFT_BF16)
+        gpt_host_linears_open(host, shape);
+    if (allocate(host, shape, failure)) {
+        close_host(&host->device);
+        return failure->code;
+    }
+    fill_angles(host, shape);
+    describe(&host->device);
     *device_out = &host->device;
     return 0;
+}
+
+int gpt_host_open(const gpt_shape *shape, gpt_device **device_out, gpt_failure *failure)
+{
+    return gpt_host_open_with(shape, true, device_out, failure);
 }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "gpt/host/device.h"
 #include "gpt/random.h"
 #include "harness/test.h"
 
@@ -68,9 +69,14 @@ static void place_params(fixture *f)
 
 void fixture_open(fixture *f, gpt_shape shape, weft_comm *comm, size_t stage, size_t slots)
 {
+    fixture_open_with(f, shape, true, comm, stage, slots);
+}
+
+void fixture_open_with(fixture *f, gpt_shape shape, bool bf16, weft_comm *comm, size_t stage, size_t slots)
+{
     gpt_failure failure = {0};
     *f = (fixture){.shape = shape, .chunk_count = (int)shape.virtual_stages};
-    CHECK_MSG(gpt_host_open(&shape, &f->device, &failure) == 0, "%s", failure.text);
+    CHECK_MSG(gpt_host_open_with(&shape, bf16, &f->device, &failure) == 0, "%s", failure.text);
     gpt_model_open(&f->model, &shape, f->device, comm);
     for (int c = 0; c < f->chunk_count; c++)
         CHECK(gpt_chunk_open(&f->chunks[c], &f->model, (size_t)c * shape.pipeline + stage, slots, &failure) == 0);

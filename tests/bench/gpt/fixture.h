@@ -22,6 +22,8 @@ typedef struct fixture {
 gpt_shape fixture_shape(void);
 /* All chunks of the pipeline stage @p stage, with weights from the generator and norms around 1. */
 void fixture_open(fixture *f, gpt_shape shape, weft_comm *comm, size_t stage, size_t slots);
+/* @p bf16: parameters of that type are multiplied as such, if this machine can. */
+void fixture_open_with(fixture *f, gpt_shape shape, bool bf16, weft_comm *comm, size_t stage, size_t slots);
 void fixture_close(fixture *f);
 void fixture_clear_grads(fixture *f);
 /* Tokens and targets of microbatch @p number, by a formula. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters in bf16 are widened exactly and computed with in fp32; only what stages send each other is rounded. */
+/* Parameters in bf16 are widened exactly and computed with in fp32, but for linear layers where bf16 is multiplied as
+ * such; what stages send each other is rounded. */
 #include <stdlib.h>
 
 #include "fixture.h"
+#include "gpt/host/product.h"
 #include "gpt/math/bf16.h"
 #include "harness/test.h"
 
@@ -29,7 +31,7 @@ static double run(fixture *f)
 TEST(bf16_parameters_give_the_bits_of_fp32_ones_with_their_values)
 {
     fixture narrow, wide;
-    fixture_open(&narrow, shape_of(WEFT_BF16, 1), NULL, 0, 1);
+    fixture_open_with(&narrow, shape_of(WEFT_BF16, 1), false, NULL, 0, 1);
     fixture_open(&wide, shape_of(WEFT_FP32, 1), NULL, 0, 1);
     for (size_t i = 0; i < wide.param_elements; i++)
         ((float *)wide.values)[i] = math_bf16_to_float(((uint16_t *)narrow.values)[i]);
@@ -37,6 +39,27 @@ TEST(bf16_parameters_give_the_bits_of_fp32_ones_with_their_values)
     CHECK(memcmp(narrow.grads, wide.grads, wide.param_elements * sizeof(float)) == 0);
     fixture_close(&narrow);
     fixture_close(&wide);
+}
+
+/* Rounding is off by 2^-9 of a number at most; what comes of many of them is not more than some times that. */
+TEST(bf16_products_move_loss_and_gradients_little)
+{
+    fixture widened, multiplied;
+    if (!gpt_product_library())
+        test_skip("nothing multiplies bf16 here");
+    fixture_open_with(&widened, shape_of(WEFT_BF16, 1), false, NULL, 0, 1);
+    fixture_open_with(&multiplied, shape_of(WEFT_BF16, 1), true, NULL, 0, 1);
+    double want = run(&widened), got = run(&multiplied);
+    double *exact = malloc(widened.param_elements * sizeof *exact);
+    for (size_t i = 0; i < widened.param_elements; i++)
+        exact[i] = (double)widened.grads[i];
+    double distance = relative_distance(multiplied.grads, exact, widened.param_elements);
+    test_note("loss %.6f, widened %.6f; gradients %.2g apart", got, want, distance);
+    CHECK_NEAR(got / want, 1, 0x1p-8);
+    CHECK(distance > 0 && distance < 8 * 0x1p-9);
+    free(exact);
+    fixture_close(&widened);
+    fixture_close(&multiplied);
 }
 
 TEST(stages_send_each_other_bf16)

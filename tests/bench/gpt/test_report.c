@@ -99,6 +99,7 @@ TEST(results_go_to_standard_output_and_notes_to_the_other)
 {
     spawned r = run_alone("--log-interval 8");
     CHECK_HAS(r.said.data, "1 rank, layout 1; a step is 16 samples of 16 bytes, 8 microbatches of 2 on each replica\n");
+    CHECK_HAS(r.said.data, "\nproducts of matrices: fp32 by ");
     CHECK_HAS(r.said.data, "state 16.00 bytes per padded element, padding 0.");
     CHECK_HAS(r.said.data, "\nstep  1/20  loss 5.5");
     CHECK_HAS(r.said.data, "\nstep  8/20  loss ");
@@ -223,7 +224,7 @@ static void two_steps_of_four(FILE *out)
 {
     gpt_options o = {.iterations = 4, .log_interval = 1, .global_batch = 4, .sequence = 8};
     gpt_report report = {.options = &o, .text = out, .bar = true};
-    gpt_setup setup = {.layout = "1"};
+    gpt_setup setup = {.layout = "1", .unit = "byte", .products = "fp32 by hand"};
     gpt_report_setup(&report, &setup);
     for (int step = 2; step <= 4; step += 2) {
         gpt_line line = line_of(step);
