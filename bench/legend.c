@@ -2,7 +2,7 @@
 /* Entries follow each other as words of a text do. */
 #include "legend.h"
 
-#include <string.h>
+#include <math.h>
 
 enum { SAMPLE = 14, SPACE = 6, BETWEEN = 16, LETTERS = 11 }; /* pixels */
 
@@ -12,6 +12,19 @@ legend_entry *legend_add(legend *l, legend_mark mark, svg_colour colour, const c
     *e = (legend_entry){.mark = mark, .left = colour, .right = colour};
     snprintf(e->text, sizeof e->text, "%s", text);
     return e;
+}
+
+static double entry_width(const legend_entry *e)
+{
+    return SAMPLE + SPACE + svg_text_width(e->text, LETTERS);
+}
+
+double legend_width(const legend *l)
+{
+    double widest = 0;
+    for (int i = 0; i < l->count; i++)
+        widest = fmax(widest, entry_width(&l->entries[i]));
+    return widest;
 }
 
 static void draw_sample(FILE *out, const legend_entry *e, double x, double y)
@@ -35,7 +48,7 @@ double legend_draw(const legend *l, FILE *out, double x, double y, double width)
     if (out)
         svg_group_open(out, "legend");
     for (const legend_entry *e = l->entries; e < l->entries + l->count; e++) {
-        double room = SAMPLE + SPACE + svg_text_width(e->text, LETTERS);
+        double room = entry_width(e);
         if (at > x && at + room > x + width) {
             at = x;
             y += LEGEND_LINE;

@@ -22,6 +22,8 @@ typedef struct legend {
 
 /* The next entry, to be filled; behind the most there can be, the last again. */
 legend_entry *legend_add(legend *l, legend_mark mark, svg_colour colour, const char *text);
+/* The room that the widest entry takes. */
+double legend_width(const legend *l);
 /* Draw it in lines no longer than @p width, the first centred on @p y; the y of the last. NULL: only measure. */
 double legend_draw(const legend *l, FILE *out, double x, double y, double width);
 

@@ -29,7 +29,7 @@ static const char *plural(int count)
 
 /* ---- the loss ---- */
 
-enum { WIDTH = 860, LOSS_HEIGHT = 330, LEFT = 62, RIGHT = 100, TOP = 16, BOTTOM = 50, LETTERS = 12 }; /* pixels */
+enum { WIDTH = 860, LOSS_HEIGHT = 330, LEFT = 62, RIGHT = 116, TOP = 16, BOTTOM = 50, LETTERS = 12 }; /* pixels */
 enum { POINTS_MOST = WIDTH };
 
 typedef struct chart {

@@ -25,13 +25,12 @@ typedef struct picture {
     FILE *out;
     const timeline *line;
     const weft_schedule *s;
-    const weft_times_config *times;
     weft_action_time *parts;            /* when each F, then each B, of a part and microbatch runs */
     double slot, row, gap;              /* sizes: of a slot, a stage, the room between two stages */
     double left, top, axis_y, legend_y; /* where the rows begin, and what stands below them */
     double width, height;
     double number; /* size of the numbers in the boxes; 0 = there is no room for them */
-    char title[256], about[256];
+    char title[256], about[256], unit[160];
     legend legend;
 } picture;
 
@@ -89,6 +88,18 @@ static const char *plural(uint32_t count, const char *ending)
     return count == 1 ? "" : ending;
 }
 
+/* What a slot is. */
+static void name_unit(picture *p, const weft_times_config *times)
+{
+    uint32_t f = times->forward ? times->forward : 1, b = times->backward ? times->backward : 1;
+    uint32_t w = times->weights ? times->weights : 1;
+    if (p->line->split)
+        snprintf(p->unit, sizeof p->unit, "time in slots: F takes %u, B %u, W %u, a B without W %u, messages none", f,
+                 b, w, b + w);
+    else
+        snprintf(p->unit, sizeof p->unit, "time in slots: F takes %u, B %u, messages none", f, b + w);
+}
+
 static void name_picture(picture *p, const char *name)
 {
     char bubble[160];
@@ -111,7 +122,9 @@ static void measure(picture *p)
     p->left = MARGIN + svg_text_width(label, SMALL) + 8;
     p->top = MARGIN + TITLE + LINE + 14;
     p->width = fmax(at_slot(p, p->line->slots), MARGIN + 1.1 * svg_text_width(p->title, TITLE)); /* it is bold */
-    p->width = ceil(fmax(p->width, MARGIN + svg_text_width(p->about, SMALL)) + MARGIN);
+    p->width = fmax(p->width, MARGIN + svg_text_width(p->about, SMALL));
+    p->width = fmax(p->width, p->left + fmax(svg_text_width(p->unit, SMALL), legend_width(&p->legend)));
+    p->width = ceil(p->width + MARGIN);
     p->axis_y = at_stage(p, stages) - p->gap + 8;
     p->legend_y = p->axis_y + 30 + LINE + 4;
     p->height = legend_draw(&p->legend, NULL, p->left, p->legend_y, p->width - MARGIN - p->left) + MARGIN;
@@ -226,20 +239,12 @@ static void draw_axis(const picture *p)
 {
     const svg_type ticks = {.size = SMALL, .colour = SVG_MUTED, .anchor = SVG_MIDDLE};
     double y = p->axis_y, step = svg_tick_step(fmax(60 / p->slot, 1));
-    uint32_t f = p->times->forward ? p->times->forward : 1, b = p->times->backward ? p->times->backward : 1;
-    uint32_t w = p->times->weights ? p->times->weights : 1;
-    char takes[96];
     svg_line(p->out, p->left, y, at_slot(p, p->line->slots), y, SVG_MUTED, 1);
     for (double at = 0; at <= p->line->slots; at += step) {
         svg_line(p->out, at_slot(p, at), y, at_slot(p, at), y + 4, SVG_MUTED, 1);
         svg_text(p->out, at_slot(p, at), y + 13, &ticks, "%.0f", at);
     }
-    if (p->line->split)
-        snprintf(takes, sizeof takes, "F takes %u, B %u, W %u, a B without W %" PRIu64, f, b, w, (uint64_t)b + w);
-    else
-        snprintf(takes, sizeof takes, "F takes %u, B %" PRIu64, f, (uint64_t)b + w);
-    svg_text(p->out, p->left, y + 30, &(svg_type){.size = SMALL, .colour = SVG_MUTED},
-             "time in slots: %s, messages none", takes);
+    svg_text(p->out, p->left, y + 30, &(svg_type){.size = SMALL, .colour = SVG_MUTED}, "%s", p->unit);
 }
 
 static bool has_kind(const picture *p, weft_action_kind kind)
@@ -289,8 +294,9 @@ static void draw_words(const picture *p)
 
 bool picture_draw(FILE *out, const timeline *line, const weft_times_config *times, const char *name)
 {
-    picture p = {.out = out, .line = line, .s = line->schedule, .times = times};
+    picture p = {.out = out, .line = line, .s = line->schedule};
     name_picture(&p, name);
+    name_unit(&p, times);
     explain(&p);
     measure(&p);
     if (!find_parts(&p))

@@ -199,7 +199,9 @@ static int print_actions(const weft_schedule *s, weft_schedule_format format)
 
 static const char *name_of(const values *v)
 {
-    return v->verify ? v->verify : weft_policy_string(choices.at[v->policy]);
+    if (!v->verify)
+        return weft_policy_string(choices.at[v->policy]);
+    return strcmp(v->verify, "-") == 0 ? "standard input" : v->verify;
 }
 
 static void print_title(const values *v, const weft_schedule *s)

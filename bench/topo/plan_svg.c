@@ -226,15 +226,19 @@ static int lines_of(const drawing *d, const char *ranks)
 static void measure(drawing *d)
 {
     int hosts = weft_cluster_hosts(d->p->cluster);
-    double height;
+    double height, host_width = d->tiles.at[0].box.width;
+    for (int host = 0; host < hosts; host++) {
+        const char *name = weft_cluster_host_name(d->p->cluster, host);
+        host_width = fmax(host_width, 1.1 * svg_text_width(name, TILE_LABEL) + 2 * TILE_PAD); /* it is bold */
+    }
     count_homeless(d);
     for (int host = 0; host < hosts; host++) {
-        d->hosts[host].box.width = d->tiles.at[0].box.width;
+        d->hosts[host].box.width = host_width;
         d->hosts[host].box.height = d->tiles.at[0].box.height + homeless_height(d);
     }
     arrange(d->hosts, hosts, HOST_GAP, &d->hosts_width, &height);
     d->width = fmax(fmax(d->hosts_width, LEAST_WIDTH), 1.1 * svg_text_width(d->title, TITLE)) + 2 * MARGIN;
-    d->width = ceil(fmax(d->width, svg_text_width(d->about, SMALL) + 2 * MARGIN));
+    d->width = ceil(fmax(d->width, fmax(svg_text_width(d->about, SMALL), legend_width(&d->legend)) + 2 * MARGIN));
     d->top = MARGIN + TITLE + LINE + 14;
     d->legend_y = d->top + height + LINE + 4;
     d->rows_y = legend_draw(&d->legend, NULL, MARGIN, d->legend_y, d->width - 2 * MARGIN) + LINE + 10;
