@@ -126,7 +126,9 @@ static void put_point(FILE *out, char command, double x, double y)
 
 void svg_open(FILE *out, double width, double height, const char *title)
 {
-    fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" font-family=\"sans-serif\"", out);
+    fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" font-family=\"sans-serif\" "
+          "stroke-linecap=\"round\" stroke-linejoin=\"round\"",
+          out);
     put_attribute(out, "width", width);
     put_attribute(out, "height", height);
     put_length(out, " viewBox=\"0 0 ", width, " ");
@@ -177,7 +179,7 @@ void svg_rect(FILE *out, svg_box box, const svg_style *style, const char *tip)
 
 static void open_path(FILE *out, svg_colour colour, double width)
 {
-    fputs("<path fill=\"none\" stroke-linecap=\"round\" stroke-linejoin=\"round\"", out);
+    fputs("<path fill=\"none\"", out);
     put_colour(out, "stroke", colour);
     put_attribute(out, "stroke-width", width);
     fputs(" d=\"", out);

@@ -6,7 +6,8 @@
 
 #include "timeline.h"
 
-/* Who computes what when, and who sends what to whom, as SVG. @p name: what the schedule is called. False: no memory. */
+/* Who computes what when, and who sends what to whom, as SVG. @p name: what the schedule is called. False: no
+ * memory. */
 bool picture_draw(FILE *out, const timeline *line, const weft_times_config *times, const char *name);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a plan: each host as nested boxes with the ranks in them, and below a line for the groups of each axis. */
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,23 +8,14 @@
 #include "complain.h"
 #include "legend.h"
 #include "out.h"
+#include "topo/rows.h"
 #include "topo/tiles.h"
 
 enum { MARGIN = 24, TITLE = 16, SMALL = 11, LINE = 20, HOST_GAP = 16, LEAST_WIDTH = 720 }; /* pixels */
-enum { GROUP_LINES = 4 };
 
 static const svg_colour colours[] = {SVG_BLUE,      SVG_ORANGE, SVG_GREEN,  SVG_SKY,
                                      SVG_VERMILION, SVG_PURPLE, SVG_YELLOW, 0x999999};
 enum { COLOURS = sizeof colours / sizeof *colours };
-
-/* What a group along some axes is, line by line. */
-typedef struct axis_row {
-    char name[WEFT_AXES_TEXT_MAX + 1], groups[48], level[64];
-    char *ranks;
-    int lines;
-} axis_row;
-
-enum { ROWS_MOST = 8, RANKS_X = 340 /* where their column begins, pixels */ };
 
 typedef struct drawing {
     FILE *out;
@@ -37,8 +27,7 @@ typedef struct drawing {
     double badge;       /* width of a rank */
     int homeless_rows;  /* rows of ranks of which only the host is known, on the host with most */
     double width, height, hosts_width, top, legend_y, rows_y;
-    axis_row rows[ROWS_MOST];
-    int row_count;
+    axis_rows rows;
     legend legend;
     char title[256], about[256];
 } drawing;
@@ -102,29 +91,6 @@ static void name_drawing(drawing *d)
     snprintf(d->title + used - 1, sizeof d->title - used + 1, ", order %s", weft_mesh_order(p->mesh));
     snprintf(d->about, sizeof d->about, "the machine%s: %.200s", hosts == 1 ? "" : ", as all hosts are taken to be",
              weft_machine_source(p->machine));
-}
-
-static bool fill_row(const drawing *d, weft_axes axes, axis_row *row)
-{
-    weft_crossing crossing;
-    char level[32];
-    if (weft_groups_crossing(d->p->mesh, d->p->cluster, axes, &crossing) < 0)
-        return complain(0, "%s", weft_last_error());
-    weft_axes_text(axes, row->name);
-    snprintf(row->groups, sizeof row->groups, "%d group%s of %d", crossing.groups, plural(crossing.groups),
-             weft_mesh_size(d->p->mesh, axes));
-    snprintf(row->level, sizeof row->level, "%s", plan_level(d->p, crossing.worst, level));
-    row->ranks = plan_groups(d->p, axes);
-    return row->ranks != NULL;
-}
-
-static bool fill_rows(drawing *d)
-{
-    weft_axes axes;
-    for (int i = 0; (axes = plan_axes(d->p, i, false)) && i < ROWS_MOST; i++, d->row_count++)
-        if (!fill_row(d, axes, &d->rows[i]))
-            return false;
-    return true;
 }
 
 static void explain_ranks(drawing *d)
@@ -200,29 +166,6 @@ static double homeless_height(const drawing *d)
     return d->homeless_rows ? LINE + d->homeless_rows * (TILE_BADGE + TILE_GAP) : 0;
 }
 
-/* How much of @p ranks fits in a line: whole groups, or at least whole numbers. */
-static size_t line_length(const drawing *d, const char *ranks)
-{
-    size_t room = (size_t)((d->width - MARGIN - RANKS_X) / svg_text_width("0", SMALL)) - 1, length = strlen(ranks);
-    if (length <= room)
-        return length;
-    for (size_t i = room; i > room / 2; i--)
-        if (ranks[i - 1] == ';')
-            return i;
-    for (size_t i = room; i > 0; i--)
-        if (ranks[i - 1] == ',' || ranks[i - 1] == ';')
-            return i;
-    return room;
-}
-
-static int lines_of(const drawing *d, const char *ranks)
-{
-    int lines = 0;
-    for (; *ranks && lines < GROUP_LINES; ranks += line_length(d, ranks))
-        lines++;
-    return lines;
-}
-
 static void measure(drawing *d)
 {
     int hosts = weft_cluster_hosts(d->p->cluster);
@@ -241,13 +184,9 @@ static void measure(drawing *d)
     d->width = ceil(fmax(d->width, fmax(svg_text_width(d->about, SMALL), legend_width(&d->legend)) + 2 * MARGIN));
     d->top = MARGIN + TITLE + LINE + 14;
     d->legend_y = d->top + height + LINE + 4;
-    d->rows_y = legend_draw(&d->legend, NULL, MARGIN, d->legend_y, d->width - 2 * MARGIN) + LINE + 10;
-    double y = d->rows_y + (d->row_count ? LINE : -LINE);
-    for (int i = 0; i < d->row_count; i++) {
-        d->rows[i].lines = lines_of(d, d->rows[i].ranks);
-        y += d->rows[i].lines * (LINE - 4) + 6;
-    }
-    d->height = ceil(y + MARGIN - 10);
+    d->rows_y = legend_draw(&d->legend, NULL, MARGIN, d->legend_y, d->width - 2 * MARGIN) + LINE;
+    double rows_height = rows_draw(&d->rows, NULL, (svg_box){MARGIN, d->rows_y, d->width - 2 * MARGIN, 0});
+    d->height = ceil(d->rows_y + rows_height + MARGIN - (d->rows.count ? 0 : LINE / 2.0));
 }
 
 /* ---- hosts ---- */
@@ -365,44 +304,6 @@ static void draw_hosts(const drawing *d, int *homeless)
     }
 }
 
-/* ---- groups ---- */
-
-static void draw_row(const drawing *d, const axis_row *row, double y)
-{
-    svg_type type = {.size = SMALL, .colour = SVG_INK, .bold = true};
-    svg_text(d->out, MARGIN, y, &type, "%s", row->name);
-    type.bold = false;
-    svg_text(d->out, MARGIN + 50, y, &type, "%s", row->groups);
-    svg_text(d->out, MARGIN + 165, y, &type, "%s", row->level);
-    const char *at = row->ranks;
-    for (int i = 0; i < row->lines; i++) {
-        size_t length = line_length(d, at);
-        bool cut = i == row->lines - 1 && at[length];
-        svg_text(d->out, RANKS_X, y + i * (LINE - 4), &type, "%.*s%s", (int)length, at, cut ? "\u2026" : "");
-        at += length;
-    }
-}
-
-static void draw_rows(const drawing *d)
-{
-    svg_type head = {.size = SMALL, .colour = SVG_MUTED};
-    double y = d->rows_y;
-    if (!d->row_count)
-        return;
-    svg_group_open(d->out, "groups");
-    svg_text(d->out, MARGIN, y, &head, "axis");
-    svg_text(d->out, MARGIN + 50, y, &head, "groups");
-    svg_text(d->out, MARGIN + 165, y, &head, "worst level crossed");
-    svg_text(d->out, RANKS_X, y, &head, "ranks");
-    svg_line(d->out, MARGIN, y + 9, d->width - MARGIN, y + 9, SVG_FRAME, 0.8);
-    y += LINE;
-    for (int i = 0; i < d->row_count; i++) {
-        draw_row(d, &d->rows[i], y);
-        y += d->rows[i].lines * (LINE - 4) + 6;
-    }
-    svg_group_close(d->out);
-}
-
 /* ---- all of it ---- */
 
 static bool prepare(drawing *d)
@@ -416,7 +317,7 @@ static bool prepare(drawing *d)
         return complain(0, "no memory for the picture");
     name_drawing(d);
     explain(d);
-    if (!fill_rows(d))
+    if (!rows_fill(&d->rows, d->p))
         return false;
     measure(d);
     return true;
@@ -431,7 +332,7 @@ static void draw(const drawing *d, int *homeless)
              d->about);
     draw_hosts(d, homeless);
     legend_draw(&d->legend, d->out, MARGIN, d->legend_y, d->width - 2 * MARGIN);
-    draw_rows(d);
+    rows_draw(&d->rows, d->out, (svg_box){MARGIN, d->rows_y, d->width - 2 * MARGIN, 0});
     svg_close(d->out);
 }
 
@@ -453,8 +354,7 @@ int plan_draw(const plan *p, const char *path)
 {
     drawing d = {.p = p};
     int code = prepare(&d) ? draw_into(&d, path) : EXIT_FAILED;
-    for (int i = 0; i < d.row_count; i++)
-        free(d.rows[i].ranks);
+    rows_free(&d.rows);
     tiles_free(&d.tiles);
     free(d.rank_at);
     free(d.hosts);

@@ -159,17 +159,25 @@ static void fill_rows(arranged *items, int count, double gap, double most, doubl
     *height = count ? y + row_height(items, row, count) : 0;
 }
 
-void arrange(arranged *items, int count, double gap, double *width, double *height)
+/* How far from well it looks: too high, too wide, or much of it empty. */
+static double ugliness(double width, double height, double filled)
 {
     const double aspect = 1.6;
-    double most = 0, best = 0, best_cost = INFINITY;
+    return fmax(width, aspect * height) * (1 + 2 * (1 - filled / (width * height)));
+}
+
+void arrange(arranged *items, int count, double gap, double *width, double *height)
+{
+    double most = 0, best = 0, best_cost = INFINITY, filled = 0;
+    for (int i = 0; i < count; i++)
+        filled += items[i].box.width * items[i].box.height;
     for (int i = 0, next = 0; i < count; i++) {
         most += items[i].box.width + (i ? gap : 0);
         if (i < next)
             continue;
         next = i + 1 + i / 32;
         fill_rows(items, count, gap, most, width, height);
-        double cost = fmax(*width, aspect * *height);
+        double cost = ugliness(*width, *height, filled);
         if (cost < best_cost - 0.5)
             best_cost = cost, best = most;
     }

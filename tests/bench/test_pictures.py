@@ -156,7 +156,8 @@ def every_message_is_an_arrow_from_who_makes_a_tensor_to_who_needs_it():
             made, needed = (drawn[at][0] for at in ((stage, kind, microbatch, chunk),
                                                     (part % stages, kind, microbatch, part // stages)))
             down = part % stages > stage
-            want.append((made.right, made.bottom if down else made.top, needed.left, needed.top if down else needed.bottom))
+            want.append((made.right, made.bottom if down else made.top,
+                         needed.left, needed.top if down else needed.bottom))
         got = [(*points_of(path)[0], *points_of(path)[1]) for path in groups(picture, "messages")[0].iter(SVG + "path")]
         assert len(got) == len(want), (words, len(got), len(want))
         for arrow, meant in zip(got, want):
@@ -208,7 +209,8 @@ PLANS = [
     (),
 ]
 PLANS += [("--xml", machine) for machine in sorted(machines.glob("*.xml"))]
-PLANS += [("--xml", machines / "nvidiaDGX2.xml", "--tp", 8), ("--xml", machines / "AMD-17h-Zen-2xEpyc-7451.xml", "--tp", 4)]
+PLANS += [("--xml", machines / "nvidiaDGX2.xml", "--tp", 8)]
+PLANS += [("--xml", machines / "AMD-17h-Zen-2xEpyc-7451.xml", "--tp", 4)]
 
 
 def rank_badges(picture):
@@ -353,13 +355,6 @@ def a_page_needs_nothing_else():
     assert not (set(re.findall(r"<(\w+)", text)) & {"script", "link"})
 
 
-def losses_that_are_none_leave_a_gap():
-    text, steps, _ = train("--lr", "1e30", "--clip-grad", 0, "--lr-decay-style", "constant", ranks=1)
-    assert any(step["loss"] is None for step in steps)
-    numbers = " ".join(path.get("d") for path in ElementTree.fromstring(text).iter(SVG + "path"))
-    assert not re.search("nan|inf", numbers), numbers
-
-
 def many_steps_are_joined():
     text, steps, _ = train("--train-iters", 2000, "--num-layers", 1, "--hidden-size", 16, "--micro-batch-size", 1,
                            "--global-batch-size", 1, "--seq-length", 4, ranks=1)
@@ -399,7 +394,7 @@ try:
              every_rank_is_there_once_on_its_host_and_on_what_it_runs_on, boxes_are_inside_each_other_or_apart,
              texts_do_not_run_into_each_other, groups_share_a_colour_and_neighbours_do_not,
              every_axis_has_a_line_with_its_groups, a_page_shows_every_loss_and_the_split_of_time,
-             a_page_needs_nothing_else, losses_that_are_none_leave_a_gap, many_steps_are_joined,
+             a_page_needs_nothing_else, many_steps_are_joined,
              a_picture_goes_where_it_is_told_and_nothing_else_is_said, what_cannot_be_written_is_said_in_one_line)
 finally:
     shutil.rmtree(scratch)
