@@ -198,11 +198,28 @@ static void measure_cells(builder *b)
 
 enum { FRAME_HEAD = TILE_LABEL + 10 };
 
+/* Frames beside each other that nearly have one size get it. */
+static void even_out(tiles *t, int parent)
+{
+    const double nearly = 0.8;
+    double width = 0, height = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (tile *at = t->at + parent + 1; at < t->at + t->count && at->depth > t->at[parent].depth; at++) {
+            if (at->parent != parent || at->kind != TILE_FRAME)
+                continue;
+            width = fmax(width, at->box.width);
+            height = fmax(height, at->box.height);
+            at->box.width = at->box.width >= nearly * width ? width : at->box.width;
+            at->box.height = at->box.height >= nearly * height ? height : at->box.height;
+        }
+}
+
 /* Put what is inside a frame, whose sizes are known, beside each other; places are counted from the frame's corner. */
 static bool measure_frame(builder *b, int frame)
 {
     tile *at = b->t->at, *f = &at[frame];
     int inside = 0;
+    even_out(b->t, frame);
     arranged *items = malloc((size_t)b->t->count * sizeof *items);
     if (!items)
         return false;

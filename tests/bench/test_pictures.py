@@ -107,7 +107,8 @@ def drawn_actions(picture):
     for stage, group in enumerate(groups(picture, "stage")):
         assert texts(group)[0] == f"stage {stage}"
         for rect in group.iter(SVG + "rect"):
-            tip = re.fullmatch(r"([FBW])(\d+)\.(\d+) of stage (\d+), from (\d+) to (\d+)", rect.find(SVG + "title").text)
+            tip = re.fullmatch(r"([FBW])(\d+)\.(\d+) of stage (\d+), from (\d+) to (\d+)",
+                               rect.find(SVG + "title").text)
             assert int(tip[4]) == stage
             found[stage, tip[1], int(tip[2]), int(tip[3])] = box_of(rect), int(tip[5]), int(tip[6])
     return found
