@@ -124,6 +124,7 @@ static const option table[] = {
     {"split", OPTION_TEXT, AT(split), 0, 0, "A,B[,C]", "parts to train on and to hold out (95,5)"},
     {"log-interval", OPTION_INT, AT(log_interval), 1, MANY, "STEPS", "a line every so many (1)"},
     {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary, or the plan; - = stdout"},
+    {"html", OPTION_FILE, AT(html), 0, 0, "FILE", "a page with the loss curve and the time at the end; - = stdout"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "write what every operation did"},
 
     {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL, "say what a training would take and send, and start nothing"},

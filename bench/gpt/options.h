@@ -30,7 +30,7 @@ typedef struct gpt_options {
     size_t seed;
     double rate, lowest_rate, warmup_fraction, weight_decay, clip, beta1, beta2, epsilon;
     /* data, log, and what to do */
-    const char *data, *make_data, *split, *json, *trace;
+    const char *data, *make_data, *split, *json, *html, *trace;
     double held_out; /* from split */
     int tokenizer, log_interval;
     bool mock, plan;

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpt/options.h"
 
@@ -120,12 +121,26 @@ static int complete_split(gpt_options *o, gpt_failure *failure)
     return 0;
 }
 
+static bool is_standard_output(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+static int check_files(const gpt_options *o, gpt_failure *failure)
+{
+    if (o->plan && o->html)
+        return gpt_fail(failure, EXIT_USAGE, "--html shows a training, and with --plan there is none");
+    if (is_standard_output(o->json) && is_standard_output(o->html))
+        return gpt_fail(failure, EXIT_USAGE, "--json and --html cannot both be standard output");
+    return 0;
+}
+
 int gpt_options_complete(gpt_options *o, bool groups_given, bool iterations_given, gpt_failure *failure)
 {
     if (refuse_values(o, failure) || complete_model(o, groups_given, failure) || complete_pipeline(o, failure) ||
         complete_rate(o, iterations_given, failure))
         return failure->code;
-    return complete_split(o, failure);
+    return complete_split(o, failure) ? failure->code : check_files(o, failure);
 }
 
 int gpt_options_shape(const gpt_options *o, gpt_shape *shape, gpt_failure *failure)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Says it to people, and has the JSON written beside it. */
+/* Says it to people, and has the JSON and the page written beside it. */
 #include "gpt/report.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,16 +24,25 @@ static double seconds_since(uint64_t began_ns)
     return (double)(now_ns() - began_ns) * 1e-9;
 }
 
+static FILE *open_file(const char *path, gpt_failure *failure)
+{
+    FILE *file = path ? out_open(path) : NULL;
+    if (path && !file)
+        gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", path, strerror(errno));
+    return file;
+}
+
 int gpt_report_open(gpt_report *r, const gpt_options *o, gpt_failure *failure)
 {
     *r = (gpt_report){.options = o, .text = stdout, .bar = isatty(STDERR_FILENO)};
-    if (o->json)
-        r->json = out_open(o->json);
-    if (r->json == stdout)
+    r->json = open_file(o->json, failure);
+    if (!failure->code)
+        r->html = open_file(o->html, failure);
+    if (r->html && !(r->losses = calloc((size_t)o->iterations, sizeof *r->losses)))
+        gpt_fail(failure, EXIT_FAILED, "no memory for the losses of %d steps", o->iterations);
+    if (r->json == stdout || r->html == stdout)
         r->text = stderr;
-    if (o->json && !r->json)
-        return gpt_fail(failure, EXIT_FAILED, "cannot write '%s': %s", o->json, strerror(errno));
-    return 0;
+    return failure->code;
 }
 
 void gpt_report_setup(gpt_report *r, const gpt_setup *s)
@@ -109,6 +119,8 @@ void gpt_report_line(gpt_report *r, const gpt_line *line)
     int step = line->step, last = r->options->iterations;
     if (r->json)
         gpt_json_line(r->json, line);
+    if (r->losses)
+        r->losses[step - 1] = line->loss;
     gpt_report_wipe(r);
     if (step == 1 || step == last || step % r->options->log_interval == 0)
         print_line(r, line);
@@ -149,6 +161,8 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
         return;
     if (r->json)
         gpt_json_summary(r->json, setup, s);
+    if (r->html)
+        gpt_html_page(r->html, &(gpt_page){r->options, setup, s, r->losses, seconds_since(r->began_ns)});
     int steps = r->options->iterations;
     fprintf(r->text, "%d step%s in %.1f s; loss %.3f at first, %.3f on average over the last %d", steps,
             steps == 1 ? "" : "s", seconds_since(r->began_ns), s->loss_first, s->loss_last10,
@@ -179,6 +193,9 @@ int gpt_report_close(gpt_report *r, gpt_failure *failure)
     int code = r->text ? end_file(r->text, r->text == stdout ? "standard output" : "standard error", failure) : 0;
     if (r->json && end_file(r->json, out_name(r->options->json), failure))
         code = failure->code;
+    if (r->html && end_file(r->html, out_name(r->options->html), failure))
+        code = failure->code;
+    free(r->losses);
     *r = (gpt_report){0};
     return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rank that speaks for all says about a training: a line a step, a bar on a terminal, a summary; and the
- * same as JSON. On ranks that do not speak the report is zero, and all calls do nothing. */
+/* What the rank that speaks for all says about a training: a line a step, a bar on a terminal, a summary; the same as
+ * JSON; and a page with pictures. On ranks that do not speak the report is zero, and all calls do nothing. */
 #ifndef WEFT_BENCH_GPT_REPORT_H
 #define WEFT_BENCH_GPT_REPORT_H
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 typedef struct gpt_report {
     const gpt_options *options;
-    FILE *text, *json; /* NULL: not wanted */
+    FILE *text, *json, *html; /* NULL: not wanted */
+    double *losses;           /* of every step, for the page; NULL if there is none */
     bool bar;
     uint64_t began_ns;
 } gpt_report;
@@ -67,6 +68,16 @@ void gpt_report_summary(gpt_report *report, const gpt_setup *setup, const gpt_su
 void gpt_report_wipe(const gpt_report *report);
 /* Has everything been written? */
 int gpt_report_close(gpt_report *report, gpt_failure *failure);
+
+/* The page of it, for a browser. */
+typedef struct gpt_page {
+    const gpt_options *options;
+    const gpt_setup *setup;
+    const gpt_summary *summary;
+    const double *losses;
+    double seconds;
+} gpt_page;
+void gpt_html_page(FILE *html, const gpt_page *page);
 
 /* The JSON of it. */
 void gpt_json_line(FILE *json, const gpt_line *line);

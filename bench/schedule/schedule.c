@@ -9,6 +9,8 @@
 
 #include "complain.h"
 #include "option.h"
+#include "out.h"
+#include "picture.h"
 #include "subcommands.h"
 #include "table.h"
 
@@ -20,7 +22,7 @@ typedef struct values {
     int queues, batching;
     bool no_lookahead, align_sync;
     bool csv, text;
-    const char *verify;
+    const char *verify, *svg;
 } values;
 
 #define FIELD(name) offsetof(values, name)
@@ -54,6 +56,7 @@ static const option table[] = {
      "... the gradients of the weights: W, or the rest of a B that is not split (default 1)"},
     {"csv", OPTION_FLAG, FIELD(csv), 0, 0, NULL, "print every action, messages included, as CSV"},
     {"text", OPTION_FLAG, FIELD(text), 0, 0, NULL, "print every action, messages included, a line a stage"},
+    {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, messages included, as SVG; - = standard output"},
     {"verify", OPTION_TEXT, FIELD(verify), 0, 0, "FILE",
      "check this schedule, CSV or text (- = standard input); if it has no messages they are added first"},
 };
@@ -194,10 +197,16 @@ static int print_actions(const weft_schedule *s, weft_schedule_format format)
     return EXIT_DONE;
 }
 
+static const char *name_of(const values *v)
+{
+    if (!v->verify)
+        return weft_policy_string(choices.at[v->policy]);
+    return strcmp(v->verify, "-") == 0 ? "standard input" : v->verify;
+}
+
 static void print_title(const values *v, const weft_schedule *s)
 {
-    printf("%s: stages p = %u, microbatches m = %u, chunks a stage v = %u\n",
-           v->verify ? v->verify : weft_policy_string(choices.at[v->policy]), weft_schedule_stages(s),
+    printf("%s: stages p = %u, microbatches m = %u, chunks a stage v = %u\n", name_of(v), weft_schedule_stages(s),
            weft_schedule_microbatches(s), weft_schedule_chunks(s));
 }
 
@@ -215,18 +224,38 @@ static void print_queues(const weft_schedule *s)
     putchar('\n');
 }
 
-static int print_tables(const values *v, const weft_schedule *s, const weft_stage_needs *needs)
+static int print_tables(const values *v, const timeline *line, const weft_stage_needs *needs)
+{
+    print_title(v, line->schedule);
+    table_print_times(line);
+    table_print_needs(line->schedule, needs);
+    print_queues(line->schedule);
+    return EXIT_DONE;
+}
+
+static int draw(const values *v, const timeline *line, const weft_times_config *times)
+{
+    FILE *out = out_open(v->svg);
+    if (!out)
+        return complain(EXIT_FAILED, "cannot write '%s': %s", v->svg, strerror(errno));
+    bool drawn = picture_draw(out, line, times, name_of(v));
+    if (!out_close(out))
+        return complain(EXIT_FAILED, "cannot write '%s': %s", out_name(v->svg), strerror(errno));
+    return drawn ? EXIT_DONE : complain(EXIT_FAILED, "no memory for the picture");
+}
+
+static int show_times(const values *v, const weft_schedule *s, const weft_stage_needs *needs)
 {
     weft_times_config times = WEFT_TIMES_CONFIG_INIT;
+    timeline line;
     times.forward = (uint32_t)v->forward_slots;
     times.backward = (uint32_t)v->backward_slots;
     times.weights = (uint32_t)v->weights_slots;
-    print_title(v, s);
-    if (table_print_times(s, &times) < 0)
+    if (timeline_open(&line, s, &times) < 0)
         return complain_of(EXIT_FAILED);
-    table_print_needs(s, needs);
-    print_queues(s);
-    return EXIT_DONE;
+    int code = v->svg ? draw(v, &line, &times) : print_tables(v, &line, needs);
+    timeline_close(&line);
+    return code;
 }
 
 static int show(const values *v, const weft_schedule *s)
@@ -242,7 +271,7 @@ static int show(const values *v, const weft_schedule *s)
     else if (v->csv || v->text)
         code = print_actions(s, v->csv ? WEFT_SCHEDULE_CSV : WEFT_SCHEDULE_TEXT);
     else
-        code = print_tables(v, s, needs);
+        code = show_times(v, s, needs);
     free(needs);
     if (fflush(stdout) != 0 && code == EXIT_DONE)
         code = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
@@ -257,8 +286,8 @@ static int check(const values *v, int argc, char **argv)
         if (options_given(shape[i], argc, argv))
             return complain(EXIT_USAGE, "--verify takes its schedule from the file, so %s%s says nothing",
                             shape[i][1] ? "--" : "-", shape[i]);
-    if (v->csv && v->text)
-        return complain(EXIT_USAGE, "--csv or --text, not both");
+    if (v->csv + v->text + (v->svg != NULL) > 1)
+        return complain(EXIT_USAGE, "--csv, --text or --svg: one of them");
     if (v->verify)
         return EXIT_DONE;
     if (v->policy < 0)

@@ -5,7 +5,7 @@
 
 #include "topo/topo.h"
 
-static const char *size_text(uint64_t bytes, char text[32])
+const char *size_text(uint64_t bytes, char text[32])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     int unit = 0;
@@ -21,8 +21,7 @@ static const weft_object *at(const weft_machine *machine, int index)
     return weft_machine_object(machine, index);
 }
 
-/* A core or a PU, or caches around one: what a line of cores is made of. */
-static bool is_chain(const weft_machine *machine, int index)
+bool machine_is_chain(const weft_machine *machine, int index)
 {
     const weft_object *o = at(machine, index);
     while (o->kind == WEFT_OBJECT_CACHE && index + 1 < o->end && at(machine, index + 1)->end == o->end)
@@ -43,6 +42,32 @@ static bool alike(const weft_machine *machine, int a, int b)
     return true;
 }
 
+int machine_last_alike(const weft_machine *machine, int index)
+{
+    int last = index, parent_end = at(machine, at(machine, index)->parent)->end;
+    while (at(machine, last)->end < parent_end && machine_is_chain(machine, at(machine, last)->end) &&
+           alike(machine, index, at(machine, last)->end))
+        last = at(machine, last)->end;
+    return last;
+}
+
+void machine_chains_text(const weft_machine *machine, int first, int last, char cores[48], char *pus, size_t bytes)
+{
+    weft_pus set = {{0}};
+    int core = first, last_core = last, prefix;
+    while (at(machine, core)->kind == WEFT_OBJECT_CACHE)
+        core++, last_core++;
+    for (int i = first; i < at(machine, last)->end; i++)
+        if (at(machine, i)->kind == WEFT_OBJECT_PU)
+            weft_pus_add(&set, at(machine, i)->os_number);
+    int from = at(machine, core)->number, to = at(machine, last_core)->number;
+    *cores = 0;
+    if (at(machine, core)->kind == WEFT_OBJECT_CORE)
+        snprintf(cores, 48, from == to ? "core %d" : "cores %d-%d", from, to);
+    prefix = snprintf(pus, bytes, "PU%s ", weft_pus_count(&set) == 1 ? "" : "s");
+    weft_pus_text(&set, pus + prefix, bytes - (size_t)prefix);
+}
+
 static void print_caches(const weft_machine *machine, int index)
 {
     char size[32];
@@ -54,19 +79,9 @@ static void print_caches(const weft_machine *machine, int index)
 /* The chains from @p first to @p last, which are alike: "cores 0-3  PUs 0-3  each with L2 256 KiB". */
 static void print_chains(const weft_machine *machine, int first, int last)
 {
-    char pus_text[256];
-    weft_pus pus = {{0}};
-    int core = first, last_core = last;
-    while (at(machine, core)->kind == WEFT_OBJECT_CACHE)
-        core++, last_core++;
-    for (int i = first; i < at(machine, last)->end; i++)
-        if (at(machine, i)->kind == WEFT_OBJECT_PU)
-            weft_pus_add(&pus, at(machine, i)->os_number);
-    if (at(machine, core)->kind == WEFT_OBJECT_CORE) {
-        int from = at(machine, core)->number, to = at(machine, last_core)->number;
-        printf(from == to ? "core %d  " : "cores %d-%d  ", from, to);
-    }
-    printf("PU%s %s", weft_pus_count(&pus) == 1 ? "" : "s", weft_pus_text(&pus, pus_text, sizeof pus_text));
+    char cores[48], pus[264];
+    machine_chains_text(machine, first, last, cores, pus, sizeof pus);
+    printf("%s%s%s", cores, *cores ? "  " : "", pus);
     print_caches(machine, first);
     bool said = at(machine, first)->allowed || !at(machine, at(machine, first)->parent)->allowed;
     printf("%s\n", said ? "" : "  (not allowed)");
@@ -116,15 +131,12 @@ static int print_one(const weft_machine *machine, int index, int indent)
         return o->end;
     }
     printf("%*s", indent, "");
-    if (!is_chain(machine, index)) {
+    if (!machine_is_chain(machine, index)) {
         print_object(machine, o);
         print_below(machine, index, indent + 2);
         return o->end;
     }
-    int last = index, parent_end = at(machine, o->parent)->end;
-    while (at(machine, last)->end < parent_end && is_chain(machine, at(machine, last)->end) &&
-           alike(machine, index, at(machine, last)->end))
-        last = at(machine, last)->end;
+    int last = machine_last_alike(machine, index);
     print_chains(machine, index, last);
     return at(machine, last)->end;
 }

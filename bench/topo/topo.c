@@ -34,6 +34,7 @@ static const option table[] = {
     {"etp", OPTION_INT, FIELD(etp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks inside an expert (default: tp)"},
     {"strict", OPTION_FLAG, FIELD(strict), 0, 0, NULL, "end with 1 if a tensor parallel group leaves its host"},
     {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "print one JSON object"},
+    {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, as SVG; - = standard output"},
 };
 
 /* Errors are told by the command itself. */
@@ -59,11 +60,13 @@ int command_topo(int argc, char **argv)
         return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "topo takes no '%s'", argv[rest]);
+    if (options.json && options.svg)
+        return complain(EXIT_USAGE, "--json or --svg, not both");
     weft_log_set(WEFT_LOG_WARN, to_stderr, NULL);
     plan p = {0};
     code = plan_make(&options, &p);
     if (code == EXIT_DONE)
-        code = options.json ? plan_print_json(&p) : plan_print(&p);
+        code = options.svg ? plan_draw(&p, options.svg) : options.json ? plan_print_json(&p) : plan_print(&p);
     if (code == EXIT_DONE && options.strict)
         code = check_strict(&p);
     plan_free(&p);

@@ -10,6 +10,7 @@ typedef struct topo_options {
     const char *xml, *synthetic, *hosts, *order;
     int on; /* index into "auto|gpu|core" */
     int tp, cp, ep, dp, pp, etp;
+    const char *svg;
     bool strict, json;
 } topo_options;
 
@@ -38,8 +39,18 @@ char *plan_groups(const plan *p, weft_axes axes);
 
 /* How an object is called: packages, NUMA nodes and PUs by the numbers that other tools use, "NUMA node 1". */
 const char *object_text(const weft_object *object, char text[48]);
+/* "16 GiB". */
+const char *size_text(uint64_t bytes, char text[32]);
+/* A core or a PU, or caches around one: what a line of cores is made of. */
+bool machine_is_chain(const weft_machine *machine, int index);
+/* The last of those beside each other that are like this one. */
+int machine_last_alike(const weft_machine *machine, int index);
+/* "cores 0-3", or "" if they are PUs alone, and "PUs 0-7". */
+void machine_chains_text(const weft_machine *machine, int first, int last, char cores[48], char *pus, size_t bytes);
 void machine_print(const weft_machine *machine);
 int plan_print(const plan *p);
 int plan_print_json(const plan *p);
+/* Draw it into @p path, or on standard output for "-". */
+int plan_draw(const plan *p, const char *path);
 
 #endif

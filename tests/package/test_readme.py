@@ -167,7 +167,7 @@ def every_flag_of_the_gpt_exists():
         if LEFT_OUT.search(str(failure)):
             raise tap.Skip("built without a CBLAS") from None
         raise
-    for flag in set(re.findall(r"--(?:ddp|overlap|distributed|json|trace)[\w-]*", text)):
+    for flag in set(re.findall(r"--(?:ddp|overlap|distributed|html|json|trace)[\w-]*", text)):
         assert re.search(rf"{flag}\b", known), flag
 
 

@@ -205,6 +205,29 @@ TEST(a_large_model_loses_no_parameter_in_the_summary)
     json_free(j);
 }
 
+static const char *page_of(int steps, const double *losses, double held_out)
+{
+    static char text[1 << 16];
+    gpt_options options = {.iterations = steps, .tensor = 1, .pipeline = 1, .global_batch = 1, .sequence = 1};
+    gpt_setup setup = {.ranks = 1, .layout = "1", .unit = "byte"};
+    gpt_summary summary = {.loss_held_out = held_out};
+    FILE *file = fmemopen(text, sizeof text, "w");
+    gpt_html_page(file, &(gpt_page){&options, &setup, &summary, losses, 1});
+    fclose(file);
+    return text;
+}
+
+/* The scale goes from 1 to 3, over 264 pixels; three steps over 682. */
+TEST(a_loss_that_is_none_is_a_gap_in_the_curve)
+{
+    const double nan = (double)NAN;
+    CHECK_HAS(page_of(3, (double[]){1, nan, 3}, 2), " d=\"M62 280L62 280M744 16L744 16\"/>");
+    CHECK_HAS(page_of(3, (double[]){1, 2, 3}, nan), " d=\"M62 280L62 280L403 148L744 16\"/>");
+    CHECK(!strstr(page_of(3, (double[]){1, 2, 3}, nan), "held out</text>"));
+    CHECK_HAS(page_of(2, (double[]){nan, nan}, nan), " d=\"\"/>");
+    CHECK_HAS(page_of(1, (double[]){2.5}, 2.5), " d=\"M62 ");
+}
+
 /* What is written to standard error meanwhile. */
 static void read_stderr(void (*body)(FILE *out), FILE *out, char *text, size_t bytes)
 {
