@@ -161,7 +161,7 @@ static weft_result start_meeting(const weft_world *world, const weft__launch *la
 {
     const weft_world_config *config = &world->config;
     if (!config->team)
-        return weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size,
+        return weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size, NULL,
                                      config->rendezvous_timeout_ms, meeting_out);
     *meeting_out = weft__team_meet(config->team, world->rank, config->rendezvous_timeout_ms);
     return WEFT_OK;

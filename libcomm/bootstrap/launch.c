@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -196,22 +197,28 @@ static uint64_t hash_job(const claim *claims, int size, char *const *environment
     return WEFT__HASH_START;
 }
 
-/* From "unix:///path" or "unix://@name" to what stands in sun_path. */
-static weft_result read_address(const char *from, const char *text, char *address, size_t room)
+/* From "unix:///path" or "unix://@name" to what stands in sun_path; the others stay, and get the interface that was asked
+ * for, unless they name one. */
+static weft_result read_address(const char *from, const char *text, const char *iface, char *address)
 {
     static const char unix_scheme[] = "unix://";
-    const char *rest = text + sizeof unix_scheme - 1;
-    if (strncmp(text, "tcp://", 6) == 0 || strncmp(text, "file://", 7) == 0)
-        return weft__fail(
-            WEFT_E_UNSUPPORTED,
-            "%s is '%s': tcp:// and file:// are not supported yet; ranks of one host meet at unix:///path "
-            "or unix://@name",
-            from, text);
-    if (strncmp(text, unix_scheme, sizeof unix_scheme - 1) != 0 || (*rest != '/' && *rest != '@') || !rest[1])
+    weft__address parsed;
+    bool is_unix = strncmp(text, unix_scheme, sizeof unix_scheme - 1) == 0;
+    const char *rest = is_unix ? text + sizeof unix_scheme - 1 : text;
+    if (!is_unix && strncmp(text, "tcp://", 6) != 0 && strncmp(text, "file://", 7) != 0)
+        return weft__fail(WEFT_E_INVALID,
+                          "%s is '%s', none of unix:///path, unix://@name, tcp://host:port, file:///folder", from,
+                          text);
+    if (is_unix && ((*rest != '/' && *rest != '@') || !rest[1]))
         return weft__fail(WEFT_E_INVALID, "%s is '%s', neither unix:///path nor unix://@name", from, text);
-    if (strlen(rest) >= room)
-        return weft__fail(WEFT_E_INVALID, "%s is '%s': more than %zu bytes behind unix://", from, text, room - 1);
-    memcpy(address, rest, strlen(rest) + 1);
+    if (is_unix && strlen(rest) >= sizeof((struct sockaddr_un *)0)->sun_path)
+        return weft__fail(WEFT_E_INVALID, "%s is '%s': more than %zu bytes behind unix://", from, text,
+                          sizeof((struct sockaddr_un *)0)->sun_path - 1);
+    WEFT_TRY(weft__address_parse(from, rest, &parsed));
+    bool add = !is_unix && iface && !parsed.iface[0];
+    int bytes = snprintf(address, WEFT__ADDRESS_MAX, "%s%s%s", rest, add ? "?iface=" : "", add ? iface : "");
+    if (bytes >= WEFT__ADDRESS_MAX)
+        return weft__fail(WEFT_E_INVALID, "WEFT_IFACE is '%.300s': longer than there is room for", iface);
     return WEFT_OK;
 }
 
@@ -219,10 +226,9 @@ static weft_result find_rendezvous(const weft_world_config *config, const weft__
                                    weft__launch *found)
 {
     if (config && config->rendezvous)
-        return read_address("rendezvous in the world's config", config->rendezvous, found->rendezvous,
-                            sizeof found->rendezvous);
+        return read_address("rendezvous in the world's config", config->rendezvous, env->iface, found->rendezvous);
     if (env->rendezvous)
-        return read_address("WEFT_RENDEZVOUS", env->rendezvous, found->rendezvous, sizeof found->rendezvous);
+        return read_address("WEFT_RENDEZVOUS", env->rendezvous, env->iface, found->rendezvous);
     if (found->size == 1)
         return WEFT_OK;
     if (job == WEFT__HASH_START)

@@ -6,14 +6,14 @@
 #include <weft/world.h>
 
 #include "base/env.h"
+#include "bootstrap/address.h"
 
 typedef struct weft__launch {
     int rank, size;
-    int local_rank, local_size; /* among the ranks of this host */
-    char rendezvous[108];       /* as in sun_path, "/path" or "@name" (abstract: the @ stands for a zero byte); empty:
-                                   one rank, and no address was given */
-    uint64_t job_key;           /* equal on all ranks of a job; differs between jobs, and between restarts of one */
-    const char *source;         /* who said so; static text */
+    int local_rank, local_size;         /* among the ranks of this host */
+    char rendezvous[WEFT__ADDRESS_MAX]; /* address.h; empty: one rank, and no address was given */
+    uint64_t job_key;   /* equal on all ranks of a job; differs between jobs, and between restarts of one */
+    const char *source; /* who said so; static text */
 } weft__launch;
 
 /* Asks, in this order: @p config (if its ranks > 0; NULL = no config), WEFT_RANK and WEFT_SIZE in @p env, torchrun,

@@ -298,8 +298,15 @@ TEST(addresses_are_checked)
         const char *address;
         weft_result result;
     } cases[] = {
-        {"tcp://10.0.0.1:4000", WEFT_E_UNSUPPORTED},
-        {"file:///shared/dir", WEFT_E_UNSUPPORTED},
+        {"tcp://10.0.0.1", WEFT_E_INVALID},
+        {"tcp://:4000", WEFT_E_INVALID},
+        {"tcp://10.0.0.1:0", WEFT_E_INVALID},
+        {"tcp://10.0.0.1:65536", WEFT_E_INVALID},
+        {"tcp://fd00::2:4000", WEFT_E_INVALID},
+        {"tcp://[10.0.0.1]:4000", WEFT_E_INVALID},
+        {"tcp://10.0.0.1:4000/", WEFT_E_INVALID},
+        {"tcp://10.0.0.1:4000?iface=", WEFT_E_INVALID},
+        {"file://shared", WEFT_E_INVALID},
         {"unix://", WEFT_E_INVALID},
         {"unix://@", WEFT_E_INVALID},
         {"unix:///", WEFT_E_INVALID},
@@ -368,6 +375,7 @@ TEST(a_rank_in_the_config_is_checked)
     config.ranks = -2;
     CHECK_ERROR(find(&config, NULL, NULL), WEFT_E_RANGE, "-2 in the world's config");
     config = (weft_world_config)WEFT_WORLD_CONFIG_INIT;
-    config.rendezvous = "tcp://a:1";
-    CHECK_ERROR(find(&config, NULL, NULL), WEFT_E_UNSUPPORTED, "rendezvous in the world's config is 'tcp://a:1'");
+    config.rendezvous = "tcp://a";
+    CHECK_ERROR(find(&config, &(weft__env)NOT_SET, NULL), WEFT_E_INVALID,
+                "rendezvous in the world's config is 'tcp://a'");
 }
