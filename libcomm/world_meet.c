@@ -63,7 +63,7 @@ static weft_result meet_neighbours(weft_world *world, const weft__meeting *all, 
     uint64_t now = weft__now_ns();
     uint32_t left_ms = all->deadline_ns > now ? (uint32_t)((all->deadline_ns - now) / 1000000 + 1) : 1;
     weft__meeting *meeting;
-    WEFT_TRY(weft__rendezvous_open(address, key, self, count, left_ms, &meeting));
+    WEFT_TRY(weft__rendezvous_open(address, key, self, count, ranks, left_ms, &meeting));
     weft_result result = see_memory(world, meeting, ranks);
     meeting->calls->end(meeting);
     return result;
@@ -72,10 +72,12 @@ static weft_result meet_neighbours(weft_world *world, const weft__meeting *all, 
 static weft_result share_memory(weft_world *world, weft__meeting *meeting, uint64_t key, const int *neighbours,
                                 int count)
 {
-    if (count == world->size)
+    bool one_machine = count == world->size;
+    if (one_machine && meeting->can_share)
         return see_memory(world, meeting, neighbours);
     WEFT_TRY(weft__meeting_agree(meeting, meet_neighbours(world, meeting, key, neighbours, count)));
-    return weft__meeting_agree(meeting, weft__control_open(world, meeting->calls->take_links(meeting)));
+    return one_machine ? WEFT_OK
+                       : weft__meeting_agree(meeting, weft__control_open(world, meeting->calls->take_links(meeting)));
 }
 
 static weft_result alloc_tables(weft_world *world)
@@ -107,7 +109,7 @@ static weft_result start_meeting(const weft_world *world, const weft__launch *la
 {
     const weft_world_config *config = &world->config;
     if (!config->team)
-        return weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size,
+        return weft__rendezvous_open(launch->rendezvous, launch->job_key, world->rank, world->size, NULL,
                                      config->rendezvous_timeout_ms, meeting_out);
     *meeting_out = weft__team_meet(config->team, world->rank, config->rendezvous_timeout_ms);
     return WEFT_OK;

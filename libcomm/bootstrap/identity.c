@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who shares a host. The machine is told by its boot id and by what keeps containers apart: names repeat,
- * and containers rename themselves. */
+/* Who shares a host. It is told by its boot id, since names repeat and containers rename themselves, and by the namespaces
+ * and the user: ranks share memory by descriptors that they pass over abstract sockets, and watch each other by pid. */
 #include "bootstrap/identity.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <weft/version.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 static void read_boot_id(char *text, size_t bytes)
 {
@@ -24,17 +27,30 @@ static void read_boot_id(char *text, size_t bytes)
     text[strcspn(text, "\n")] = 0;
 }
 
-/* "-4026531840" of the namespace of that kind; nothing if there are none. */
-static void add_namespace(const char *kind, char *text, size_t bytes)
+/* Equal where abstract sockets, pids and the user are the same ones. */
+static uint64_t hash_reach(void)
 {
-    char path[32], link[64];
-    snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
-    ssize_t n = readlink(path, link, sizeof link - 1);
-    link[n > 0 ? n : 0] = 0;
-    const char *number = strchr(link, '[');
-    size_t used = strlen(text);
-    if (number)
-        snprintf(text + used, bytes - used, "-%.*s", (int)strcspn(number + 1, "]"), number + 1);
+    static const char *const namespaces[] = {"/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user"};
+    uid_t user = geteuid();
+    uint64_t hash = weft__hash(WEFT__HASH_START, &user, sizeof user);
+    for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++) {
+        struct stat s = {0};
+        if (stat(namespaces[i], &s) != 0)
+            s.st_ino = 0;
+        hash = weft__hash(hash, &s.st_ino, sizeof s.st_ino);
+    }
+    return hash;
+}
+
+/* The part of a machine's text that does not tell what reaches what. */
+static size_t boot_bytes(const char *machine)
+{
+    return strcspn(machine, "/");
+}
+
+static bool same_boot(const char *a, const char *b)
+{
+    return boot_bytes(a) == boot_bytes(b) && memcmp(a, b, boot_bytes(a)) == 0;
 }
 
 static void read_cpus(weft__identity *identity)
@@ -60,11 +76,11 @@ weft_result weft__identity_find(int rank, int size, const weft_world_config *con
     identity->rendezvous_timeout_ms = config->rendezvous_timeout_ms;
     if (gethostname(identity->host_name, sizeof identity->host_name - 1) != 0)
         snprintf(identity->host_name, sizeof identity->host_name, "unknown");
-    read_boot_id(identity->machine, sizeof identity->machine);
-    if (!identity->machine[0]) /* no /proc: the name is all there is */
-        snprintf(identity->machine, sizeof identity->machine, "%.63s", identity->host_name);
-    add_namespace("net", identity->machine, sizeof identity->machine); /* of sockets that pass descriptors, */
-    add_namespace("pid", identity->machine, sizeof identity->machine); /* and of those that tell of a death */
+    char boot[40];
+    read_boot_id(boot, sizeof boot);
+    if (!boot[0]) /* no /proc: the name is all there is */
+        snprintf(boot, sizeof boot, "%.36s", identity->host_name);
+    snprintf(identity->machine, sizeof identity->machine, "%s/%016" PRIx64, boot, hash_reach());
     if (config->host_id && strlen(config->host_id) >= sizeof identity->host)
         return weft__fail(WEFT_E_INVALID, "host id '%s' is longer than %zu bytes", config->host_id,
                           sizeof identity->host - 1);
@@ -111,7 +127,7 @@ bool weft__identity_crowded(const weft__identity *all, int size, const char *mac
     uint64_t cpus[WEFT__IDENTITY_CPUS / 64] = {0};
     int ranks = 0, cores = 0;
     for (int r = 0; r < size; r++) {
-        if (strcmp(all[r].machine, machine) != 0)
+        if (!same_boot(all[r].machine, machine))
             continue;
         ranks++;
         for (int i = 0; i < WEFT__IDENTITY_CPUS / 64; i++)

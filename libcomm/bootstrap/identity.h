@@ -13,7 +13,7 @@ typedef struct weft__identity {
     uint32_t weft_version;
     int32_t rank, size, pid;
     char host[64];                           /* equal = same host, for placement: the host_id given, else the machine */
-    char machine[64];                        /* equal = same machine, and no walls between: memory can be shared */
+    char machine[64];                        /* equal = memory can be shared: boot id, "/", namespaces and user */
     char host_name[64];                      /* for people */
     uint64_t cpus[WEFT__IDENTITY_CPUS / 64]; /* that this rank may run on */
     uint64_t heap_reserve_bytes;
@@ -27,7 +27,7 @@ weft_result weft__identity_find(int rank, int size, const weft_world_config *con
 weft_result weft__identity_compare(const weft__identity *all, int size);
 /* Number hosts by their lowest rank: host_of[rank]. */
 void weft__identity_hosts(const weft__identity *all, int size, int *host_of);
-/* Are there more ranks on @p machine's allowed cores than cores? */
+/* Are there more ranks on the allowed cores of @p machine than cores, in all its namespaces? */
 bool weft__identity_crowded(const weft__identity *all, int size, const char *machine);
 
 #endif

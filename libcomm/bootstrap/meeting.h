@@ -4,6 +4,7 @@
  * order, and one deadline covers the whole meeting. */
 #ifndef WEFT_BOOTSTRAP_MEETING_H
 #define WEFT_BOOTSTRAP_MEETING_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <weft/world.h>
@@ -20,12 +21,14 @@ typedef struct weft__meeting_table {
      * memory. */
     weft_result (*agree)(weft__meeting *meeting, weft__verdict *verdict);
     /* Everybody gives its segment; segments[r] is that of rank r in this process, mapped (@p mine for itself).
+     * E_UNSUPPORTED on all ranks if the meeting cannot.
      * *owned_out holds those that were mapped for this call: unmap and free them in the end; NULL if they are
      * somebody else's. */
     weft_result (*share)(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
                          weft__segment **owned_out);
-    /* The connected sockets, for the caller to keep: of rank 0 to every other rank, else links[0]; -1 = none. An array
-     * of `size`, to be freed; NULL: there are none. After that only `end` may be called. */
+    /* Hand over what connects the ranks, after the last round: of rank 0 [r] is the socket to rank r, of the others
+     * [0] the one to rank 0, the rest is -1. Sockets are non-blocking and close-on-exec; those of TCP send at once and
+     * notice a dead host. All are the caller's then, and the array too: free(). NULL: threads of a team. */
     int *(*take_links)(weft__meeting *meeting);
     void (*end)(weft__meeting *meeting);
 } weft__meeting_table;
@@ -33,21 +36,29 @@ typedef struct weft__meeting_table {
 struct weft__meeting {
     const weft__meeting_table *calls;
     int rank, size;
+    const int *names; /* how messages call the ranks; NULL = by their numbers */
+    bool can_share;   /* memory: they meet on one machine */
     uint64_t deadline_ns;
 };
 
-/* Meet at @p address ("/path" or "@name"): rank 0 listens there. @p key keeps strangers out. */
-weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, uint32_t timeout_ms,
-                                  weft__meeting **meeting_out);
+/* Meet at @p address (address.h): rank 0 listens there. @p key keeps strangers out. @p world_ranks: what messages call
+ * the ranks, if these are not all of the world; borrowed until the end; NULL = by their numbers. */
+weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, int size, const int *world_ranks,
+                                  uint32_t timeout_ms, weft__meeting **meeting_out);
 /* Meet the other threads of @p team. */
 weft__meeting *weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms);
+
+static inline int weft__meeting_name(const weft__meeting *meeting, int rank)
+{
+    return meeting->names && rank >= 0 && rank < meeting->size ? meeting->names[rank] : rank;
+}
 
 /* All ranks learn whether all are well; else all get the result of the lowest rank that is not, with its message. */
 static inline weft_result weft__meeting_agree(weft__meeting *meeting, weft_result mine)
 {
     weft__verdict verdict = {0};
     if (weft__verdict_add(&verdict, mine) < 0)
-        weft__verdict_sign(&verdict, meeting->rank);
+        weft__verdict_sign(&verdict, weft__meeting_name(meeting, meeting->rank));
     return meeting->calls->agree(meeting, &verdict);
 }
 

@@ -1,118 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All sockets are non-blocking and close-on-exec; waiting is done in poll(), never past the deadline. */
+/* Waiting is done in poll(), never past the deadline. */
 #include "bootstrap/socket.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 
 #define FDS_MAX 8
 
-static weft_result parse(const char *address, struct sockaddr_un *where, socklen_t *length)
-{
-    *where = (struct sockaddr_un){.sun_family = AF_UNIX};
-    size_t bytes = strlen(address);
-    bool abstract = address[0] == '@';
-    if (bytes < 2 || bytes >= sizeof where->sun_path || (!abstract && address[0] != '/'))
-        return weft__fail(WEFT_E_INVALID, "'%s' is no name of a socket", address);
-    memcpy(where->sun_path, address, bytes);
-    if (abstract)
-        where->sun_path[0] = 0;
-    *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes + (abstract ? 0 : 1));
-    return WEFT_OK;
-}
-
-static int new_socket(void)
-{
-    return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-weft_result weft__socket_listen(const char *address, int *fd_out)
-{
-    struct sockaddr_un where;
-    socklen_t length = 0;
-    WEFT_TRY(parse(address, &where, &length));
-    int fd = new_socket();
-    if (fd < 0)
-        return weft__fail_errno("cannot make a socket");
-    bool taken = bind(fd, (struct sockaddr *)&where, length) != 0;
-    if (taken && errno == EADDRINUSE && where.sun_path[0]) {
-        /* A path that nobody listens at was left by a process that was killed. */
-        int other = weft__socket_connect(address);
-        if (other >= 0) {
-            close(other);
-            errno = EADDRINUSE;
-        } else {
-            unlink(where.sun_path);
-            taken = bind(fd, (struct sockaddr *)&where, length) != 0;
-        }
-    }
-    if (taken || listen(fd, 1024) != 0) {
-        weft_result result = weft__fail_errno("cannot listen at %s", address);
-        close(fd);
-        return result;
-    }
-    *fd_out = fd;
-    return WEFT_OK;
-}
-
-int weft__socket_connect(const char *address)
-{
-    struct sockaddr_un where;
-    socklen_t length = 0;
-    if (parse(address, &where, &length) != WEFT_OK)
-        return -1;
-    int fd = new_socket();
-    if (fd < 0)
-        return -1;
-    int failed;
-    do {
-        failed = connect(fd, (struct sockaddr *)&where, length);
-    } while (failed && errno == EINTR);
-    if (!failed)
-        return fd;
-    int saved = errno;
-    close(fd);
-    errno = saved;
-    return -1;
-}
-
-int weft__socket_accept(int listener)
-{
-    int fd;
-    do {
-        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    } while (fd < 0 && errno == EINTR);
-    return fd;
-}
-
-bool weft__socket_same_user(int fd)
-{
-    struct ucred peer;
-    socklen_t length = sizeof peer;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
-
-/* Wait until @p fd is ready. False at the deadline. */
-static bool wait_ready(int fd, short events, uint64_t deadline_ns)
+bool weft__socket_wait(int fd, short events, uint64_t deadline_ns)
 {
     for (;;) {
-        uint64_t now = weft__now_ns();
-        if (now >= deadline_ns)
-            return false;
-        uint64_t left_ms = (deadline_ns - now + 999999) / 1000000;
+        uint64_t now = weft__now_ns(), left_ms = now < deadline_ns ? (deadline_ns - now + 999999) / 1000000 : 0;
         struct pollfd p = {.fd = fd, .events = events};
         int n = poll(&p, 1, left_ms > 1000 ? 1000 : (int)left_ms);
-        if (n > 0)
-            return true;
-        if (n < 0 && errno != EINTR)
+        if (n > 0 || (n < 0 && errno != EINTR))
             return true; /* the transfer will say what is wrong */
+        if (!left_ms)
+            return false;
     }
 }
 
@@ -129,7 +38,7 @@ static weft__io transfer(int fd, struct msghdr *message, short direction, uint64
             return WEFT__IO_CLOSED;
         if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
             return WEFT__IO_FAILED;
-        if (!wait_ready(fd, direction, deadline_ns))
+        if (!weft__socket_wait(fd, direction, deadline_ns))
             return WEFT__IO_LATE;
     }
 }

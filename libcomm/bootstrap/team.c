@@ -241,17 +241,27 @@ static weft_result share(weft__meeting *meeting, weft__segment *mine, const size
     return WEFT_OK; /* all segments were made before the ranks agreed to share them */
 }
 
+static int *take_links(weft__meeting *meeting)
+{
+    (void)meeting;
+    return NULL;
+}
+
 static void end(weft__meeting *meeting)
 {
     (void)meeting;
 }
 
-static const weft__meeting_table calls = {.exchange = exchange, .agree = agree, .share = share, .end = end};
+static const weft__meeting_table calls = {exchange, agree, share, take_links, end};
 
 weft__meeting *weft__team_meet(weft_team *team, int rank, uint32_t timeout_ms)
 {
     team_meeting *m = &team->meetings[rank];
-    m->meeting = (weft__meeting){&calls, rank, team->ranks, weft__now_ns() + (uint64_t)timeout_ms * 1000000u};
+    m->meeting = (weft__meeting){.calls = &calls,
+                                 .can_share = true,
+                                 .rank = rank,
+                                 .size = team->ranks,
+                                 .deadline_ns = weft__now_ns() + (uint64_t)timeout_ms * 1000000u};
     m->team = team;
     return &m->meeting;
 }
