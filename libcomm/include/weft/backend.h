@@ -28,6 +28,7 @@
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
+#include <weft/log.h>
 #include <weft/p2p.h>
 WEFT_BEGIN_DECLS
 
@@ -161,6 +162,8 @@ WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char 
 /** A call of the backend fails with @p result: keep the message for weft_last_error(), and return @p result. Threads:
  *  any. Blocks: never. */
 WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
+/** A line for weft's log, cut at about 500 bytes: what a library below has to say. Threads: any. Blocks: local. */
+WEFT_API void weft_backend_log(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
 /** The sum that every backend makes: dst[i] = sources[0][i] (+) sources[1][i] (+) ... in that order, 16-bit types in
  *  fp32 and rounded once, an average divided by @p source_count before. @p dst may be one of the sources. Threads: any.
  *  Blocks: never. Hot. */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank sends, receives, sums and copies for each collective. Pure: it moves nothing.
+ *
+ * Large reductions are direct exchanges: each rank gets its slice from all, sums it in rank order as chunks come, and
+ * passes the result on: as many bytes as in a ring, in two steps. Gathers are direct too. A large broadcast goes in
+ * slices to the other ranks, each of which relays its own to the rest, so that the root sends everything once. */
+#include "ucx.h"
+
+#define SMALL_BYTES ((size_t)64 << 10) /* a rank sends so much for the sake of one step less */
+
+static size_t bytes_of(const weft_op *op)
+{
+    return op->what.count * weft_dtype_bytes(op->what.dtype);
+}
+
+static unsigned char *send_of(const weft_op *op)
+{
+    return (unsigned char *)(uintptr_t)op->what.send; /* parcels to send are only read */
+}
+
+static unsigned char *recv_of(const weft_op *op)
+{
+    return op->what.recv;
+}
+
+/* A stretch of memory of which so much is ready from the beginning. */
+static weft__ucx_parcel whole(unsigned char *at, size_t bytes)
+{
+    return (weft__ucx_parcel){.at = at, .bytes = bytes, .ready = bytes};
+}
+
+static weft__ucx_parcel later(unsigned char *at, size_t bytes)
+{
+    return (weft__ucx_parcel){.at = at, .bytes = bytes};
+}
+
+static weft__ucx_parcel staged(const weft__ucx_comm *uc, int ring, size_t bytes, bool filled)
+{
+    size_t ready = filled ? bytes < uc->stage_bytes ? bytes : uc->stage_bytes : 0;
+    return (weft__ucx_parcel){
+        .at = uc->stage + (size_t)ring * uc->stage_bytes, .bytes = bytes, .ready = ready, .ring = uc->stage_bytes};
+}
+
+static void add(weft__ucx_comm *uc, weft_op *op, weft__ucx_parcel *place, weft__ucx_parcel parcel)
+{
+    parcel.request = weft__ucx_request_of(op);
+    parcel.op = op;
+    *place = parcel;
+    uc->plan.left++;
+}
+
+static void take(weft__ucx_comm *uc, weft_op *op, int step, int member, weft__ucx_parcel parcel)
+{
+    add(uc, op, &uc->plan.in[step * uc->count + member], parcel);
+}
+
+static void give(weft__ucx_comm *uc, weft_op *op, int step, int member, weft__ucx_parcel parcel)
+{
+    add(uc, op, &uc->plan.out[step * uc->count + member], parcel);
+}
+
+static void sum(weft__ucx_comm *uc, const unsigned char *own, unsigned char *to, size_t bytes)
+{
+    uc->plan.own = own;
+    uc->plan.sum = to;
+    uc->plan.sum_bytes = bytes;
+    uc->plan.sums = true;
+}
+
+static void copy_own(weft__ucx_comm *uc, const unsigned char *from, unsigned char *to, size_t bytes)
+{
+    if (from == to)
+        return;
+    uc->plan.copy_from = from;
+    uc->plan.copy_to = to;
+    uc->plan.copy_bytes = bytes;
+}
+
+/* The @p k-th of @p parts slices of @p total bytes: they begin on cache lines. */
+static size_t slice(size_t total, int parts, int k, size_t *begin)
+{
+    size_t even = (total + (size_t)parts - 1) / (size_t)parts;
+    even = (even + 63) / 64 * 64;
+    size_t from = even * (size_t)k;
+    *begin = from < total ? from : total;
+    return total - *begin < even ? total - *begin : even;
+}
+
+static bool is_small(const weft__ucx_comm *uc, size_t bytes)
+{
+    return bytes <= SMALL_BYTES / (size_t)(uc->count - 1);
+}
+
+/* ------------------------------------------------------------------------------------------- reductions */
+
+/* Everybody's slices to be summed: this rank's comes from all. */
+static void exchange_slices(weft__ucx_comm *uc, weft_op *op)
+{
+    size_t begin, mine = slice(bytes_of(op), uc->count, uc->rank, &begin);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        take(uc, op, 0, i, staged(uc, i, mine, true));
+        size_t bytes = slice(bytes_of(op), uc->count, i, &begin);
+        give(uc, op, 0, i, whole(send_of(op) + begin, bytes));
+    }
+}
+
+static void plan_small_all_reduce(weft__ucx_comm *uc, weft_op *op)
+{
+    size_t bytes = bytes_of(op);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        take(uc, op, 0, i, staged(uc, i, bytes, true));
+        give(uc, op, 0, i, whole(send_of(op), bytes));
+    }
+    sum(uc, send_of(op), recv_of(op), bytes);
+    uc->plan.sum_after_out = true;
+}
+
+static void plan_all_reduce(weft__ucx_comm *uc, weft_op *op)
+{
+    if (is_small(uc, bytes_of(op))) {
+        plan_small_all_reduce(uc, op);
+        return;
+    }
+    size_t own_begin, own = slice(bytes_of(op), uc->count, uc->rank, &own_begin);
+    exchange_slices(uc, op);
+    sum(uc, send_of(op) + own_begin, recv_of(op) + own_begin, own);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        size_t begin, bytes = slice(bytes_of(op), uc->count, i, &begin);
+        take(uc, op, 1, i, whole(recv_of(op) + begin, bytes));
+        give(uc, op, 1, i, later(recv_of(op) + own_begin, own));
+    }
+}
+
+static void plan_reduce_scatter(weft__ucx_comm *uc, weft_op *op)
+{
+    size_t one = bytes_of(op);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        take(uc, op, 0, i, staged(uc, i, one, true));
+        give(uc, op, 0, i, whole(send_of(op) + one * (size_t)i, one));
+    }
+    sum(uc, send_of(op) + one * (size_t)uc->rank, recv_of(op), one);
+}
+
+static void plan_small_reduce(weft__ucx_comm *uc, weft_op *op)
+{
+    size_t bytes = bytes_of(op);
+    int root = op->what.root;
+    if (uc->rank != root) {
+        give(uc, op, 0, root, whole(send_of(op), bytes));
+        return;
+    }
+    for (int i = 0; i < uc->count; i++)
+        if (i != root)
+            take(uc, op, 0, i, staged(uc, i, bytes, true));
+    sum(uc, send_of(op), recv_of(op), bytes);
+}
+
+/* A rank that is not the root has no place for its part of the result but a ring. */
+static void plan_reduce(weft__ucx_comm *uc, weft_op *op)
+{
+    int root = op->what.root;
+    if (is_small(uc, bytes_of(op))) {
+        plan_small_reduce(uc, op);
+        return;
+    }
+    size_t begin, own = slice(bytes_of(op), uc->count, uc->rank, &begin);
+    exchange_slices(uc, op);
+    if (uc->rank != root) {
+        weft__ucx_parcel result = staged(uc, uc->count, own, false);
+        sum(uc, send_of(op) + begin, result.at, own);
+        uc->plan.sum_ring = result.ring;
+        give(uc, op, 1, root, result);
+        return;
+    }
+    sum(uc, send_of(op) + begin, recv_of(op) + begin, own);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == root)
+            continue;
+        size_t bytes = slice(bytes_of(op), uc->count, i, &begin);
+        take(uc, op, 1, i, whole(recv_of(op) + begin, bytes));
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- gathers */
+
+static void plan_all_gather(weft__ucx_comm *uc, weft_op *op)
+{
+    size_t one = bytes_of(op);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        take(uc, op, 0, i, whole(recv_of(op) + one * (size_t)i, one));
+        give(uc, op, 0, i, whole(send_of(op), one));
+    }
+    copy_own(uc, send_of(op), recv_of(op) + one * (size_t)uc->rank, one);
+}
+
+static void plan_all_to_all(weft__ucx_comm *uc, weft_op *op)
+{
+    size_t one = bytes_of(op), mine = one * (size_t)uc->rank;
+    bool in_place = send_of(op) == recv_of(op);
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        unsigned char *to = recv_of(op) + one * (size_t)i;
+        take(uc, op, 0, i, in_place ? later(to, one) : whole(to, one));
+        give(uc, op, 0, i, whole(send_of(op) + one * (size_t)i, one));
+    }
+    uc->plan.exchange = in_place;
+    copy_own(uc, send_of(op) + mine, recv_of(op) + mine, one);
+}
+
+/* Slice of member @p i, which is not the root. */
+static size_t relayed_slice(const weft__ucx_comm *uc, const weft_op *op, int i, size_t *begin)
+{
+    return slice(bytes_of(op), uc->count - 1, (i - op->what.root + uc->count - 1) % uc->count, begin);
+}
+
+static void plan_broadcast_root(weft__ucx_comm *uc, weft_op *op, bool in_slices)
+{
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        size_t begin = 0, bytes = in_slices ? relayed_slice(uc, op, i, &begin) : bytes_of(op);
+        give(uc, op, 0, i, whole(send_of(op) + begin, bytes));
+    }
+    copy_own(uc, send_of(op), recv_of(op), bytes_of(op));
+}
+
+static void plan_broadcast(weft__ucx_comm *uc, weft_op *op)
+{
+    int root = op->what.root;
+    bool in_slices = uc->count > 2 && !is_small(uc, bytes_of(op));
+    if (uc->rank == root) {
+        plan_broadcast_root(uc, op, in_slices);
+        return;
+    }
+    if (!in_slices) {
+        take(uc, op, 0, root, whole(recv_of(op), bytes_of(op)));
+        return;
+    }
+    size_t own_begin, own = relayed_slice(uc, op, uc->rank, &own_begin);
+    take(uc, op, 0, root, whole(recv_of(op) + own_begin, own));
+    uc->plan.relay = root;
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank || i == root)
+            continue;
+        size_t begin, bytes = relayed_slice(uc, op, i, &begin);
+        take(uc, op, 1, i, whole(recv_of(op) + begin, bytes));
+        give(uc, op, 1, i, later(recv_of(op) + own_begin, own));
+    }
+}
+
+static void plan_barrier(weft__ucx_comm *uc, weft_op *op)
+{
+    for (int i = 0; i < uc->count; i++) {
+        if (i == uc->rank)
+            continue;
+        take(uc, op, 0, i, whole(NULL, 0));
+        give(uc, op, 0, i, whole(NULL, 0));
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- the table */
+
+static const struct {
+    void (*plan)(weft__ucx_comm *uc, weft_op *op);
+    bool reduces, rooted;
+} kinds[] = {
+    [WEFT_ALL_REDUCE] = {plan_all_reduce, .reduces = true},
+    [WEFT_REDUCE_SCATTER] = {plan_reduce_scatter, .reduces = true},
+    [WEFT_ALL_GATHER] = {plan_all_gather},
+    [WEFT_BROADCAST] = {plan_broadcast, .rooted = true},
+    [WEFT_REDUCE] = {plan_reduce, .reduces = true, .rooted = true},
+    [WEFT_ALL_TO_ALL] = {plan_all_to_all},
+    [WEFT_BARRIER] = {plan_barrier},
+};
+
+_Static_assert(sizeof kinds / sizeof *kinds == WEFT_COLLECTIVE_KINDS, "each collective has a plan");
+
+bool weft__ucx_reduces(weft_collective_kind kind)
+{
+    return kinds[kind].reduces;
+}
+
+bool weft__ucx_is_rooted(weft_collective_kind kind)
+{
+    return kinds[kind].rooted;
+}
+
+weft__ucx_request weft__ucx_request_of(const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    return (weft__ucx_request){.number = op->number,
+                               .count = c->count,
+                               .root = kinds[c->kind].rooted ? c->root : 0,
+                               .kind = (uint8_t)c->kind,
+                               .dtype = (uint8_t)c->dtype,
+                               .reduction = kinds[c->kind].reduces ? (uint8_t)c->reduction : 0};
+}
+
+void weft__ucx_plan_make(weft__ucx_comm *uc, weft_op *op)
+{
+    weft__ucx_plan *plan = &uc->plan;
+    *plan = (weft__ucx_plan){.in = plan->in, .out = plan->out, .relay = -1};
+    for (int i = 0; i < 2 * uc->count; i++)
+        plan->in[i].op = plan->out[i].op = NULL; /* not in use */
+    kinds[op->what.kind].plan(uc, op);
+}

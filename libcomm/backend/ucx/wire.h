@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes over the wire: records, each a head and the bytes behind it. Little-endian, as weft is. */
+#ifndef WEFT_UCX_WIRE_H
+#define WEFT_UCX_WIRE_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEFT__UCX_VERSION 1
+
+typedef enum weft__ucx_what {
+    WEFT__UCX_HELLO,   /* the sender has made the comm, and reaches us */
+    WEFT__UCX_DATA,    /* a part of a message, in the order of its stream */
+    WEFT__UCX_CREDIT,  /* nothing but the limit */
+    WEFT__UCX_LEAVE,   /* the sender has destroyed the comm */
+    WEFT__UCX_VERDICT, /* the comm has failed: result in `number`, text behind the head */
+} weft__ucx_what;
+
+/* What a message is, for its receiver to compare before a byte is used. */
+typedef struct weft__ucx_request {
+    uint64_t number; /* collective: its number on the comm; p2p: the tag */
+    uint64_t count;  /* collective: elements; p2p: bytes */
+    int32_t root;    /* 0 if there is none */
+    uint8_t kind, dtype, reduction, reserved;
+} weft__ucx_request;
+
+typedef struct weft__ucx_head {
+    uint32_t comm;   /* the receiver's number for it */
+    uint32_t member; /* who sends */
+    uint8_t what;    /* weft__ucx_what */
+    uint8_t stream;  /* 0 = collectives, 1 + channel = p2p */
+    uint8_t reserved[2];
+    uint32_t bytes;    /* behind the head */
+    uint64_t position; /* in its stream, where the head begins */
+    uint64_t limit;    /* of the same stream back to us: the receiver may send as far as this */
+    uint64_t offset;   /* in the message */
+    weft__ucx_request request;
+} weft__ucx_head;
+
+_Static_assert(sizeof(weft__ucx_head) == 64, "heads have no gaps");
+
+#define WEFT__UCX_HEAD_BYTES sizeof(weft__ucx_head)
+/* A record fits into one segment of UCX's TCP transport (64 KiB, its own heads included), so that it is read at once
+ * and handed to us where it lies. A multiple of every element, and of a cache line. */
+#define WEFT__UCX_RECORD_BYTES ((size_t)1022 * 64)
+#define WEFT__UCX_CHUNK_BYTES  (WEFT__UCX_RECORD_BYTES - WEFT__UCX_HEAD_BYTES)
+
+/* What members of a comm tell each other when it is made. */
+typedef struct weft__ucx_card {
+    uint32_t version;
+    uint32_t comm; /* this rank's number for it */
+    uint32_t address_bytes;
+    uint32_t reserved;
+    unsigned char address[]; /* of the worker */
+} weft__ucx_card;
+
+/* Of a message of @p bytes in its stream: at least one head. */
+static inline uint64_t weft__ucx_stream_bytes(size_t bytes)
+{
+    size_t records = (bytes + WEFT__UCX_CHUNK_BYTES - 1) / WEFT__UCX_CHUNK_BYTES;
+    return bytes + WEFT__UCX_HEAD_BYTES * (records ? records : 1);
+}
+
+/* Of those records of a message that lie within its first @p bytes. */
+static inline uint64_t weft__ucx_whole_records(size_t bytes)
+{
+    return bytes / WEFT__UCX_CHUNK_BYTES * WEFT__UCX_RECORD_BYTES;
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ucx.h"
+
+#define CLOSE_NS 1000000000ull /* longest time for what was sent to leave, and for ways to close */
+
+/* ------------------------------------------------------------------------------------------- opening */
+
+static weft_result fail(ucs_status_t status, const char *what)
+{
+    return weft_backend_error(status == UCS_ERR_NO_MEMORY ? WEFT_E_NO_MEMORY : WEFT_E_SYSTEM, "ucx: cannot %s: %s",
+                              what, ucs_status_string(status));
+}
+
+/* What the user says in the environment stands. */
+static void configure(ucp_config_t *config)
+{
+    static const struct {
+        const char *environment, *name, *value;
+    } settings[] = {
+        {"UCX_MAX_EAGER_LANES", "MAX_EAGER_LANES", "1"},       /* records must not overtake each other */
+        {"UCX_ADDRESS_DEBUG_INFO", "ADDRESS_DEBUG_INFO", "n"}, /* an address must fit on a card */
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!getenv(settings[i].environment))
+            (void)ucp_config_modify(config, settings[i].name, settings[i].value);
+}
+
+static weft_result make_context(weft__ucx *ucx)
+{
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK)
+        return fail(status, "read its configuration");
+    configure(config);
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                                 .name = "weft"};
+    status = ucp_init(&params, config, &ucx->context);
+    ucp_config_release(config);
+    return status == UCS_OK ? WEFT_OK : fail(status, "make a context");
+}
+
+static weft_result make_worker(weft__ucx *ucx)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->worker);
+    if (status != UCS_OK)
+        return fail(status, "make a worker");
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = 0,
+        .cb = weft__ucx_hear,
+        .arg = ucx};
+    status = ucp_worker_set_am_recv_handler(ucx->worker, &handler);
+    if (status == UCS_OK)
+        status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
+    if (status != UCS_OK)
+        return fail(status, "be woken by its transports (see UCX_TLS)");
+    status = ucp_worker_get_address(ucx->worker, &ucx->address, &ucx->address_bytes);
+    return status == UCS_OK ? WEFT_OK : fail(status, "tell its address");
+}
+
+weft_result weft__ucx_open(weft_world *world, void **state_out)
+{
+    weft__ucx *ucx = calloc(1, sizeof *ucx);
+    if (!ucx)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for a world");
+    ucx->world = world;
+    ucx->endpoints = calloc((size_t)weft_world_size(world), sizeof *ucx->endpoints);
+    weft_result result =
+        ucx->endpoints ? make_context(ucx)
+                       : weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for %d ranks", weft_world_size(world));
+    if (result == WEFT_OK)
+        result = make_worker(ucx);
+    if (result != WEFT_OK) {
+        weft__ucx_close(ucx);
+        return result;
+    }
+    *state_out = ucx;
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- moving, sleeping */
+
+static void flushed(void *request, ucs_status_t status, void *data)
+{
+    weft__ucx *ucx = data;
+    (void)status;
+    ucp_request_free(request);
+    ucx->flush = NULL;
+}
+
+bool weft__ucx_flushes(weft__ucx *ucx)
+{
+    if (ucx->flush || !ucx->unflushed)
+        return ucx->flush;
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = flushed, .user_data = ucx};
+    ucs_status_ptr_t request = ucp_worker_flush_nbx(ucx->worker, &param);
+    ucx->unflushed = false;
+    ucx->flush = UCS_PTR_IS_PTR(request) ? request : NULL;
+    return ucx->flush;
+}
+
+int weft__ucx_fd(void *state)
+{
+    return ((weft__ucx *)state)->fd;
+}
+
+weft_result weft__ucx_arm(void *state)
+{
+    return ucp_worker_arm(((weft__ucx *)state)->worker) == UCS_OK ? WEFT_OK : WEFT_AGAIN;
+}
+
+/* ------------------------------------------------------------------------------------------- closing */
+
+static double now_ns(const weft__ucx *ucx)
+{
+    return weft_trace_ns(ucx->world, weft__ucx_ticks(ucx));
+}
+
+/* What was sent leaves, if the others take it. */
+static void flush_out(weft__ucx *ucx)
+{
+    double end = now_ns(ucx) + (double)CLOSE_NS;
+    while (weft__ucx_flushes(ucx) && now_ns(ucx) < end)
+        (void)ucp_worker_progress(ucx->worker);
+}
+
+static void free_gone(weft__ucx *ucx)
+{
+    for (weft__ucx_comm *uc = ucx->gone, *next; uc; uc = next) {
+        next = uc->next;
+        weft__ucx_comm_free(uc);
+    }
+}
+
+void weft__ucx_close(void *state)
+{
+    weft__ucx *ucx = state;
+    if (ucx->worker) {
+        flush_out(ucx);
+        weft__ucx_endpoints_close(ucx, CLOSE_NS);
+    }
+    if (ucx->address)
+        ucp_worker_release_address(ucx->worker, ucx->address);
+    if (ucx->worker)
+        ucp_worker_destroy(ucx->worker);
+    if (ucx->context)
+        ucp_cleanup(ucx->context);
+    free_gone(ucx);
+    free(ucx->endpoints);
+    free(ucx);
+}
