@@ -63,6 +63,8 @@ void weft__progress_enter(weft_world *world);
 void weft__progress_leave(weft_world *world);
 /* Have the engine wake up for a backend of the world that was opened later, too. */
 weft_result weft__progress_watch(weft_world *world, int backend);
+/* In weft_op.waited: no work, but a part of one, which a backend had carried by another. Its end is all there is. */
+#define WEFT__PART_OF_ANOTHER 2
 /* A work has ended (for backends, in the seat). */
 void weft__progress_done(weft_op *op, weft_result result);
 /* In the seat: forget the held works of a comm whose works have all ended, and let go on what was to run after one. */

@@ -22,6 +22,11 @@ static weft__work *work_of(weft_op *op)
 
 void weft__progress_done(weft_op *op, weft_result result)
 {
+    if (op->waited == WEFT__PART_OF_ANOTHER) {
+        op->last = op->last ? op->last : weft__ticks();
+        op->result = (int32_t)result;
+        return;
+    }
     weft__work *work = work_of(op);
     if (atomic_load_explicit(&work->taken_up, memory_order_relaxed))
         atomic_store_explicit(&work->taken_up, false, memory_order_relaxed); /* its next life begins elsewhere */

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "world.h"
 
-static const weft_backend *const built_in[] = {&weft__backend_self, &weft__backend_local};
+static const weft_backend *const built_in[] = {&weft__backend_self, &weft__backend_local, &weft__backend_host};
 
 _Static_assert(sizeof built_in / sizeof *built_in <= WEFT__BACKENDS, "there is room for what is built in");
 

@@ -7,7 +7,8 @@
 #include <weft/backend.h>
 
 extern const weft_backend weft__backend_self;  /* comms of one rank */
-extern const weft_backend weft__backend_local; /* ranks of one host */
+extern const weft_backend weft__backend_local; /* ranks of one machine */
+extern const weft_backend weft__backend_host;  /* ranks of several, by local and a wire */
 
 #define WEFT__BACKENDS 16 /* that there can be */
 

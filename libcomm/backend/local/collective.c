@@ -15,6 +15,13 @@ static size_t slot_payload(const weft__local_comm *lc, const weft_op *op)
     return c->count * weft__dtype_bytes(c->dtype) * weft__parts(weft__collectives[c->kind].send, lc->count);
 }
 
+/* Bytes from the first to the last that are read of what a rank sends. */
+static size_t span(const weft__local_comm *lc, const weft_op *op)
+{
+    size_t payload = slot_payload(lc, op), parts = weft__parts(weft__collectives[op->what.kind].send, lc->count);
+    return parts > 1 ? (parts - 1) * weft__local_stride(op) + payload / parts : payload;
+}
+
 static bool sends(const weft__local_comm *lc, const weft_op *op)
 {
     return weft__concerns(weft__collectives[op->what.kind].senders, lc->rank, op->what.root);
@@ -68,7 +75,7 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
         return;
     }
     if (sends(lc, op) && !in_place_exchange)
-        d->send = weft__local_offset(lc, c->send, payload);
+        d->send = weft__local_offset(lc, c->send, span(lc, op));
     if (weft__local_kinds[c->kind].by_slices)
         d->recv = weft__local_offset(lc, c->recv, payload);
 }
@@ -99,7 +106,7 @@ static bool enter(weft__local_comm *lc, weft_op *op)
 {
     if (!slot_is_free(lc, op->number))
         return false;
-    lc->plan.in_slot = slot_payload(lc, op) <= lc->slot_bytes;
+    lc->plan.in_slot = span(lc, op) == slot_payload(lc, op) && span(lc, op) <= lc->slot_bytes;
     fill_descriptor(lc, op);
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
     weft__plan_first(lc, op);

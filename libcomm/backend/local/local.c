@@ -15,7 +15,8 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_ORDERED;
     facts->queues = WEFT_QUEUES_DIRECTION;
     facts->score = question->same_memory && question->count > 1 ? WEFT_SCORE_SAME_HOST : WEFT_SCORE_NONE;
-    facts->op_bytes = sizeof(weft__batch);
+    facts->op_bytes =
+        sizeof(weft__batch) > sizeof(weft__local_collective) ? sizeof(weft__batch) : sizeof(weft__local_collective);
     facts->message_bytes = sizeof(weft__message);
     facts->card_bytes = sizeof(weft__local_card);
     return WEFT_OK;
@@ -41,7 +42,7 @@ static void close_world(void *state)
     free(state);
 }
 
-static weft_result start(void *comm, weft_op *op)
+weft_result weft__local_start_strided(void *comm, weft_op *op, size_t stride)
 {
     weft__local_comm *lc = comm;
     if (!lc->active) {
@@ -53,10 +54,17 @@ static weft_result start(void *comm, weft_op *op)
         weft__lanes_start(lc, op);
         return WEFT_OK;
     }
+    size_t part = op->what.count * weft__dtype_bytes(op->what.dtype);
+    ((weft__local_collective *)op->memory)->stride = stride ? stride : part;
     op->next = NULL;
     *lc->tail = op;
     lc->tail = &op->next;
     return WEFT_OK;
+}
+
+static weft_result start(void *comm, weft_op *op)
+{
+    return weft__local_start_strided(comm, op, 0);
 }
 
 /* Can others come to wait for this rank, although its callers do not? Not while all there is of this comm is one small

@@ -98,6 +98,11 @@ struct weft__local {
     bool turn_over;
 };
 
+/* local.c */
+/* Take a reduce-scatter or all-gather whose parts lie @p stride bytes apart in the larger buffer; 0 = end to end. For
+ * backends that compose others. */
+weft_result weft__local_start_strided(void *comm, weft_op *op, size_t stride);
+
 /* comm.c: the life of a comm */
 weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
 weft_result weft__local_comm_connect(void *comm, const unsigned char *cards);
@@ -136,6 +141,16 @@ unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done);
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done);
 /* Has the member arrived at @p number, asking for the same? A difference fails the comm. */
 bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
+
+/* In the memory of a collective. */
+typedef struct weft__local_collective {
+    size_t stride; /* bytes from part to part in the larger buffer */
+} weft__local_collective;
+
+static inline size_t weft__local_stride(const weft_op *op)
+{
+    return ((const weft__local_collective *)op->memory)->stride;
+}
 
 /* lane.c: messages */
 typedef struct weft__batch {

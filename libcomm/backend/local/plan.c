@@ -79,8 +79,9 @@ static void plan_reduce_scatter(weft__local_comm *lc, const weft_op *op)
 {
     size_t one = bytes_of(op);
     lc->plan.meet = lc->plan.readers = WEFT__EVERYBODY;
-    add_move(&lc->plan, (weft__move){.to = recv_of(op), .bytes = one, .at = one * (size_t)lc->rank, .from = -1});
-    push_all(lc, send_of(op), one, one);
+    size_t stride = weft__local_stride(op);
+    add_move(&lc->plan, (weft__move){.to = recv_of(op), .bytes = one, .at = stride * (size_t)lc->rank, .from = -1});
+    push_all(lc, send_of(op), one, stride);
 }
 
 /* From every member, this rank first and then around, so that not all read from one. */
@@ -89,9 +90,11 @@ static void fetch_from_all(weft__local_comm *lc, const weft_op *op, size_t at, b
     size_t one = bytes_of(op);
     for (int step = own ? 0 : 1; step < lc->count; step++) {
         int i = (lc->rank + step) % lc->count;
-        add_move(
-            &lc->plan,
-            (weft__move){.to = recv_of(op) + one * (size_t)i, .bytes = one, .at = at, .from = i, .exchange = exchange});
+        add_move(&lc->plan, (weft__move){.to = recv_of(op) + weft__local_stride(op) * (size_t)i,
+                                         .bytes = one,
+                                         .at = at,
+                                         .from = i,
+                                         .exchange = exchange});
     }
 }
 
@@ -99,7 +102,7 @@ static void plan_all_gather(weft__local_comm *lc, const weft_op *op)
 {
     size_t one = bytes_of(op);
     lc->plan.meet = lc->plan.readers = WEFT__EVERYBODY;
-    fetch_from_all(lc, op, 0, send_of(op) != recv_of(op) + one * (size_t)lc->rank, false);
+    fetch_from_all(lc, op, 0, send_of(op) != recv_of(op) + weft__local_stride(op) * (size_t)lc->rank, false);
     push_all(lc, send_of(op), one, 0);
 }
 

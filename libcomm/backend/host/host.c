@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend's table. */
+#include "backend/host/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static weft_queues stricter(weft_queues a, weft_queues b)
+{
+    return a > b ? a : b;
+}
+
+static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
+{
+    int per_machine;
+    weft_backend_facts near = {.size = sizeof near}, far = {.size = sizeof far};
+    const weft__backend_instance *wire = weft__host_far(question, &per_machine, &far);
+    if (!wire || !weft__host_near(question->world, question->ranks, question->count, &near) ||
+        2 * near.card_bytes + far.card_bytes > WEFT_BACKEND_CARD_BYTES) {
+        facts->score = WEFT_SCORE_NONE;
+        return WEFT_OK;
+    }
+    facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_ORDERED;
+    facts->queues = stricter(near.queues, far.queues);
+    facts->score = WEFT_SCORE_HOSTS;
+    facts->op_bytes = weft__batch_bytes(&near, &far);
+    facts->message_bytes = sizeof(weft_p2p) + near.message_bytes + far.message_bytes;
+    facts->card_bytes = 2 * near.card_bytes + far.card_bytes;
+    return WEFT_OK;
+}
+
+static weft_result open_world(weft_world *world, void **state_out)
+{
+    if (!world->control)
+        return WEFT_E_UNSUPPORTED; /* all ranks are on one machine */
+    weft__host *host = weft__alloc(sizeof *host);
+    if (!host)
+        return WEFT_E_NO_MEMORY;
+    host->world = world;
+    host->vector = weft__vector_host();
+    *state_out = host;
+    return WEFT_OK;
+}
+
+static void close_world(void *state)
+{
+    free(state);
+}
+
+static weft_result start(void *comm, weft_op *op)
+{
+    weft__host_comm *hc = comm;
+    if (!hc->active) {
+        hc->active = true;
+        hc->next = hc->host->active;
+        hc->host->active = hc;
+    }
+    if (op->is_p2p) {
+        weft__batches_start(hc, op);
+        return WEFT_OK;
+    }
+    op->next = NULL;
+    *hc->tail = op;
+    hc->tail = &op->next;
+    return WEFT_OK;
+}
+
+static bool is_busy(const weft__host_comm *hc)
+{
+    return hc->head || hc->opened != hc->closed || hc->batches;
+}
+
+static unsigned take_turn(weft__host_comm *hc)
+{
+    weft__backend_stir(hc->far); /* whoever looks here looks at the wire, too */
+    if (atomic_load_explicit(&hc->comm->verdict, memory_order_relaxed) == WEFT_OK)
+        return weft__cells_progress(hc) | weft__batches_progress(hc);
+    if (hc->failed) {
+        weft__cells_give_back(hc);
+        weft__batches_give_back(hc);
+    }
+    return is_busy(hc) ? 0 : WEFT_PROGRESS_MOVED;
+}
+
+static unsigned progress(void *state, uint64_t slice_ticks)
+{
+    weft__host *host = state;
+    unsigned answer = 0;
+    (void)slice_ticks;
+    for (weft__host_comm **link = &host->active; *link;) {
+        weft__host_comm *hc = *link;
+        answer |= take_turn(hc);
+        if (is_busy(hc)) {
+            answer |= WEFT_PROGRESS_ATTENTION;
+            link = &hc->next;
+        } else {
+            hc->active = false;
+            *link = hc->next;
+        }
+    }
+    return answer;
+}
+
+/* The part that the operation waits for knows for whom it waits. */
+static void explain_inner(const weft__host_comm *hc, const weft__inner *inner, bool near, char *text, size_t bytes)
+{
+    if (!near)
+        hc->far->table->explain(hc->far_comm, &inner->op, text, bytes);
+    else
+        hc->near->table->explain(hc->near_first, &inner->op, text, bytes);
+}
+
+static void explain_cell(const weft__host_comm *hc, const weft__cell *cell, char *text, size_t bytes)
+{
+    void *near = cell->station == WEFT__ENTER_HOST ? hc->near_first : hc->near_second;
+    if (!weft__inner_ended(&cell->far)) {
+        explain_inner(hc, &cell->far, false, text, bytes);
+        return;
+    }
+    for (int i = 0; i < cell->near_count; i++)
+        if (!weft__inner_ended(&cell->nears[i])) {
+            hc->near->table->explain(near, &cell->nears[i].op, text, bytes);
+            return;
+        }
+    snprintf(text, bytes, "its next part has not begun");
+}
+
+static void explain(void *comm, const weft_op *op, char *text, size_t bytes)
+{
+    const weft__host_comm *hc = comm;
+    snprintf(text, bytes, "it waits for earlier operations of this comm");
+    for (uint64_t serial = hc->closed; serial < hc->opened; serial++) {
+        const weft__cell *cell = &hc->cells[serial % WEFT__CELLS];
+        if (cell->op == op) {
+            explain_cell(hc, cell, text, bytes);
+            return;
+        }
+    }
+    for (const weft__host_batch *b = hc->batches; b; b = b->next) {
+        if (b->op != op)
+            continue;
+        if (!weft__inner_ended(&b->near))
+            explain_inner(hc, &b->near, true, text, bytes);
+        else if (!weft__inner_ended(&b->far))
+            explain_inner(hc, &b->far, false, text, bytes);
+        return;
+    }
+}
+
+const weft_backend weft__backend_host = {
+    .abi_major = WEFT_BACKEND_ABI,
+    .size = sizeof(weft_backend),
+    .name = "host",
+    .query = query,
+    .open = open_world,
+    .close = close_world,
+    .comm_create = weft__host_comm_create,
+    .comm_connect = weft__host_comm_connect,
+    .comm_abort = weft__host_comm_abort,
+    .comm_leave = weft__host_comm_leave,
+    .comm_destroy = weft__host_comm_destroy,
+    .start = start,
+    .progress = progress,
+    .explain = explain,
+};
