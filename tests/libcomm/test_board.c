@@ -1,0 +1,2 @@
+#include "harness/test.h"
+TEST(x) { }
