@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -47,20 +48,64 @@ static void empty(weft__letters *l)
     *l = (weft__letters){0};
 }
 
+/* ------------------------------------------------------------------------------------------- opening and closing */
+
+/* All links of this process. A child of fork() that kept them open would hide the death of its parent from whoever is
+ * at the other end. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weft__link *first;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void)
+{
+    for (weft__link *link = first; link; link = link->next) {
+        close(link->fd);
+        link->fd = -1;
+    }
+    first = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
 void weft__link_open(weft__link *link, int fd)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     int flags = fcntl(fd, F_GETFL);
     fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    *link = (weft__link){.fd = fd};
+    pthread_mutex_lock(&lock);
+    *link = (weft__link){.fd = fd, .next = first};
+    first = link;
+    pthread_mutex_unlock(&lock);
 }
 
 void weft__link_close(weft__link *link)
 {
-    if (link->fd >= 0)
+    pthread_mutex_lock(&lock);
+    weft__link **at = &first;
+    while (*at && *at != link)
+        at = &(*at)->next;
+    if (*at) {
+        *at = link->next;
         close(link->fd);
+    }
+    link->fd = -1;
+    pthread_mutex_unlock(&lock);
     empty(&link->in);
     empty(&link->out);
-    link->fd = -1;
 }
 
 /* ------------------------------------------------------------------------------------------- writing */

@@ -24,10 +24,12 @@ typedef struct weft__letters { /* bytes on their way */
 typedef struct weft__link {
     int fd; /* -1 = it has ended */
     weft__letters in, out;
+    struct weft__link *next; /* of this process */
 } weft__link;
 
-/* Takes @p fd, and makes it non-blocking. */
+/* Takes @p fd, and makes it non-blocking. A child of fork() has the link closed. It stays where it is in memory. */
 void weft__link_open(weft__link *link, int fd);
+/* One that has ended, or was never opened (fd -1), is fine. */
 void weft__link_close(weft__link *link);
 
 /* Write a letter; what the socket does not take is queued, which is all that takes memory. False: the link has ended,

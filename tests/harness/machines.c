@@ -247,8 +247,8 @@ static void make_machines(int most, int *fds)
     CHECK(setns(fds[0], CLONE_NEWNET) == 0);
 }
 
-rank_group machines_start(int ranks, const int *machine_of, const weft_world_config *config, rank_body body,
-                          void *argument)
+rank_group machines_fork(int ranks, const int *machine_of, const weft_world_config *config, rank_main run,
+                         void *argument)
 {
     static int fds[MACHINES], machines, counter;
     int most = 0;
@@ -265,13 +265,40 @@ rank_group machines_start(int ranks, const int *machine_of, const weft_world_con
     for (int r = 0; r < ranks; r++) {
         group.pid[r] = fork();
         CHECK(group.pid[r] >= 0);
-        if (group.pid[r] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            CHECK(setns(fds[machine_of[r]], CLONE_NEWNET) == 0);
-            ranks_be(r, ranks, config, rendezvous, body, argument);
-        }
+        if (group.pid[r])
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        CHECK(setns(fds[machine_of[r]], CLONE_NEWNET) == 0);
+        weft_world_config c = WEFT_WORLD_CONFIG_INIT;
+        if (config)
+            c = *config;
+        c.rank = r;
+        c.ranks = ranks;
+        c.rendezvous = rendezvous;
+        run(&c, argument);
+        exit(0);
     }
     return group;
+}
+
+typedef struct body_call {
+    rank_body body;
+    void *argument;
+} body_call;
+
+static void open_and_call(const weft_world_config *config, void *argument)
+{
+    body_call *call = argument;
+    weft_world *world;
+    CHECK_OK(weft_world_open(config, &world));
+    call->body(world, call->argument);
+    weft_world_close(world);
+}
+
+rank_group machines_start(int ranks, const int *machine_of, const weft_world_config *config, rank_body body,
+                          void *argument)
+{
+    return machines_fork(ranks, machine_of, config, open_and_call, &(body_call){body, argument});
 }
 
 void machines_run(int ranks, const int *machine_of, const weft_world_config *config, rank_body body, void *argument)

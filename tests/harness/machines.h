@@ -12,6 +12,10 @@
  * are not permitted. */
 rank_group machines_start(int ranks, const int *machine_of, const weft_world_config *config, rank_body body,
                           void *argument);
+/* Here they open their worlds themselves: @p config says who and where. */
+typedef void (*rank_main)(const weft_world_config *config, void *argument);
+rank_group machines_fork(int ranks, const int *machine_of, const weft_world_config *config, rank_main run,
+                         void *argument);
 /* All must pass. */
 void machines_run(int ranks, const int *machine_of, const weft_world_config *config, rank_body body, void *argument);
 

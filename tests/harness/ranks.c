@@ -26,8 +26,8 @@ void ranks_as_threads(int ranks, const weft_world_config *config, rank_body body
     CHECK_OK(weft_team_run(ranks, config, call_body, &call));
 }
 
-_Noreturn void ranks_be(int rank, int ranks, const weft_world_config *config, const char *rendezvous, rank_body body,
-                        void *argument)
+static void run_child(int rank, int ranks, const weft_world_config *config, const char *rendezvous, rank_body body,
+                      void *argument)
 {
     weft_world_config c = WEFT_WORLD_CONFIG_INIT;
     if (config)
@@ -52,7 +52,7 @@ rank_group ranks_start(int ranks, const weft_world_config *config, rank_body bod
         group.pid[r] = fork();
         if (group.pid[r] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            ranks_be(r, ranks, config, rendezvous, body, argument);
+            run_child(r, ranks, config, rendezvous, body, argument);
         }
         CHECK(group.pid[r] > 0);
     }

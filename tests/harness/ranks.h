@@ -33,10 +33,6 @@ rank_group ranks_start(int ranks, const weft_world_config *config, rank_body bod
 void ranks_expect_passed(rank_group *group, int rank);
 void ranks_wait(rank_group *group, int rank);
 
-/* In a child: be that rank, and exit. */
-_Noreturn void ranks_be(int rank, int ranks, const weft_world_config *config, const char *rendezvous, rank_body body,
-                        void *argument);
-
 /* A batch of messages. */
 weft_result start_messages(weft_comm *comm, const weft_p2p *messages, size_t count, weft_work *work_out);
 weft_result run_messages(weft_comm *comm, const weft_p2p *messages, size_t count);
