@@ -310,9 +310,14 @@ void machines_run(int ranks, const int *machine_of, const weft_world_config *con
 
 /* ------------------------------------------------------------------------------------------- step by step */
 
+bool stage_has_come(int number)
+{
+    return atomic_load(&the_wire->stage) >= number;
+}
+
 void stage_wait(int number)
 {
-    while (atomic_load(&the_wire->stage) < number)
+    while (!stage_has_come(number))
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
 }
 

@@ -23,6 +23,7 @@ void machines_run(int ranks, const int *machine_of, const weft_world_config *con
  * it; count up a counter of the test's own. */
 void stage_wait(int number);
 void stage_reach(int number);
+bool stage_has_come(int number);
 _Atomic int *stage_counter(void);
 
 #endif
