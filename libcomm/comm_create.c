@@ -73,8 +73,7 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
  * tell. */
 static uint32_t count_on_board(const weft_world *world, weft__card_key key)
 {
-    const weft__card *latest = world->own ? weft__board_find(world->boards[world->rank], key, UINT32_MAX) : NULL;
-    return latest ? atomic_load(&latest->incarnation) : 0;
+    return world->own ? weft__board_latest(world->boards[world->rank], key) : 0;
 }
 
 weft__name_use *weft__name_use_of(const weft_world *world, const char *name, uint64_t ranks_hash)

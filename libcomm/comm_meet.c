@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/verdict.h"
 #include "comm.h"
+#include "control.h"
 
 /* ------------------------------------------------------------------------------------------- looking at cards */
 
@@ -56,15 +57,14 @@ static weft_result look_for_rival(const weft_comm *comm, int rank)
     weft_world *world = comm->world;
     const weft__board *board = world->boards[rank];
     weft__card_key key;
-    weft__card_terms terms;
-    const weft__card *other = weft__board_find_rival(board, comm->key, world->rank, comm->began_ns, &key, &terms);
-    if (!other)
+    weft__card_view other;
+    if (!weft__board_find_rival(board, comm->key, world->rank, comm->began_ns, &key, &other))
         return WEFT_OK;
     const weft__name_use *use = weft__name_use_of(world, comm->name, key.ranks);
-    if (use && use->count >= atomic_load(&other->incarnation))
+    if (use && use->count >= other.incarnation)
         return WEFT_OK; /* one that this rank has had with it: the other is late in destroying it */
     return weft__fail(WEFT_E_MISMATCH, "comm %s: rank %d lists ranks %s, rank %d lists %s", comm->name, rank,
-                      terms.ranks, world->rank, comm->terms.ranks);
+                      other.terms.ranks, world->rank, comm->terms.ranks);
 }
 
 /* Attempts have failed that this rank knows nothing of: it takes the number of those that have come. */
@@ -72,15 +72,17 @@ static void catch_up(weft_comm *comm, uint32_t incarnation)
 {
     comm->use->count = incarnation;
     atomic_store(&comm->card->incarnation, incarnation);
+    weft__control_tell_card(comm->world, comm->card, &comm->terms, comm->ranks, comm->size);
     memset(comm->seen, 0, (size_t)comm->size * sizeof *comm->seen);
 }
 
 /* What a card says of this comm, taken over. */
-static weft_result take_card(weft_comm *comm, int member, const weft__card_terms *terms, uint32_t left)
+static weft_result take_card(weft_comm *comm, int member, const weft__card_view *card)
 {
     int rank = comm->ranks[member];
+    const weft__card_terms *terms = &card->terms;
     char text[sizeof terms->verdict_text + 32];
-    if (left == WEFT__CARD_GAVE_UP || left == WEFT__CARD_FAILED)
+    if (weft__card_says_why(card))
         return weft__fail((weft_result)terms->verdict, "%s",
                           weft__verdict_told(terms->verdict_text, rank, text, sizeof text));
     WEFT_TRY(compare_terms(comm, terms, rank));
@@ -98,18 +100,21 @@ static weft_result look_at(weft_comm *comm, int member)
     /* Asked before its cards are looked at: it may come, go and end in between. */
     bool ended = atomic_load(&board->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
     uint32_t mine = comm->use->count;
-    const weft__card *card = weft__board_find(board, comm->key, mine);
-    uint32_t theirs = card ? atomic_load(&card->incarnation) : 0;
-    uint32_t left = card ? atomic_load(&card->left) : WEFT__CARD_STAYS;
-    if (left == WEFT__CARD_STAYS)
+    weft__card_view card;
+    if (!weft__board_look(board, comm->key, mine, &card))
+        card.incarnation = 0, card.left = WEFT__CARD_STAYS;
+    if (card.left == WEFT__CARD_STAYS)
         WEFT_TRY(look_for_end(comm, rank, ended));
-    if (theirs > mine && left == WEFT__CARD_STAYS) {
-        catch_up(comm, theirs);
+    if (card.incarnation > mine && card.left == WEFT__CARD_STAYS) {
+        catch_up(comm, card.incarnation);
         return WEFT_PENDING;
     }
-    weft__card_terms terms;
-    if (theirs >= mine && weft__board_read(card, comm->key, &terms))
-        return take_card(comm, member, &terms, left);
+    if (card.incarnation >= mine)
+        return take_card(comm, member, &card);
+    if (!weft__control_hears(world, rank))
+        return weft__fail(WEFT_E_PEER_LOST,
+                          "comm %s: rank %d is on another machine, and rank 0, which passes on what it says, has ended",
+                          comm->name, rank);
     WEFT_TRY(look_for_rival(comm, rank));
     return WEFT_PENDING;
 }
@@ -169,6 +174,8 @@ static weft_result try_to_connect(weft_comm *comm)
     else
         weft__backend_stir(comm->instance), result = comm->backend->comm_connect(comm->backend_comm, comm->cards);
     comm->connected = result == WEFT_OK;
+    if (comm->connected && comm->world->control) /* a member may have said that it has failed meanwhile */
+        atomic_store(&comm->world->progress.verdicts, 1);
     weft__progress_leave(comm->world);
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;
 }
@@ -182,6 +189,7 @@ static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns)
             return weft__fail(WEFT_E_TIMEOUT, "comm %s: backend %s did not connect its %d members", comm->name,
                               comm->backend->name, comm->size);
         WEFT_TRY(rest(comm, &pause_ns));
+        WEFT_TRY(comm->size > 1 ? look_for_cards(comm) : WEFT_OK); /* one may have given up */
     }
     return result;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,13 +20,13 @@
 #define STAY_NS  5000000000ull /* rank 0 for others that have not closed their worlds */
 #define FLUSH_NS 2000000000ull /* for what is still to be sent, and for the other end to have heard it */
 
-enum kind { CARD = 1, BOARD = 2, LOST = 3 };
-#define EVERYBODY (-1) /* in place of addressees, in letters to rank 0 */
+enum kind { CARD = 1, BOARD = 2, LOST = 3 }; /* LOST has no content: its sender is lost, and rank 0 says so */
+#define EVERYBODY (-1)                       /* in place of addressees, in letters to rank 0 */
 
 typedef struct card_letter {
-    uint32_t slot, incarnation, left, terms_bytes;
+    uint32_t slot, incarnation, left, reserved;
     uint64_t name, ranks;
-    weft__card_terms terms; /* cut behind what is used */
+    weft__card_terms terms; /* cut behind what is used; who leaves has told them before */
 } card_letter;
 
 typedef struct board_letter {
@@ -33,10 +34,6 @@ typedef struct board_letter {
     int32_t aborted;
     char text[256];
 } board_letter;
-
-typedef struct lost_letter {
-    int32_t rank;
-} lost_letter;
 
 struct weft__control {
     weft__link *links; /* [size]; of rank 0 to each other rank, else the one at [0] */
@@ -46,6 +43,9 @@ struct weft__control {
     bool *waits_to_send; /* [count]: the engine looks for room */
     pthread_mutex_t lock;
     weft__board *copies; /* [size], of ranks on other machines */
+    struct pollfd *ends; /* [count], for hanging up */
+    bool meets;          /* it has its links */
+    _Atomic bool deaf;   /* the link to rank 0 has ended */
 };
 
 static bool is_far(const weft_world *world, int rank)
@@ -65,26 +65,58 @@ static void want_room(weft__control *c, int link, bool wanted)
     epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->links[link].fd, &event);
 }
 
+static weft__letter head_of(enum kind kind, int from, int to_count, size_t bytes)
+{
+    return (weft__letter){.bytes = (uint32_t)(sizeof(weft__letter) + (size_t)to_count * sizeof(int) + bytes),
+                          .kind = kind,
+                          .from = from,
+                          .addressees = to_count};
+}
+
 static void send_by(weft__control *c, int link, enum kind kind, int from, const int *to, int to_count,
                     const void *content, size_t bytes)
 {
-    weft__letter head = {.kind = kind, .from = from, .addressees = to_count};
-    head.bytes = (uint32_t)(sizeof head + (size_t)to_count * sizeof *to + bytes);
+    weft__letter head = head_of(kind, from, to_count, bytes);
     pthread_mutex_lock(&c->lock);
     (void)weft__link_send(&c->links[link], &head, to, content);
-    want_room(c, link, c->links[link].out.end > 0);
+    want_room(c, link, weft__link_is_behind(&c->links[link]));
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Rank 0: to each of them, as they are; the sender knows already. */
+/* For the engine to write, together with what comes meanwhile: when all ranks make a comm, rank 0 hears of a letter
+ * from each to each. */
+static void put_by(weft__control *c, int link, enum kind kind, int from, const void *content, size_t bytes)
+{
+    weft__letter head = head_of(kind, from, 0, bytes);
+    pthread_mutex_lock(&c->lock);
+    (void)weft__link_put(&c->links[link], &head, NULL, content);
+    want_room(c, link, weft__link_is_behind(&c->links[link]));
+    pthread_mutex_unlock(&c->lock);
+}
+
+static bool share_a_machine(const weft_world *world, int a, int b)
+{
+    return strcmp(world->identities[a].machine, world->identities[b].machine) == 0;
+}
+
+static bool is_for_all(const int *to, int to_count)
+{
+    return to_count == 1 && to[0] == EVERYBODY;
+}
+
+/* Rank 0: to each of them, as they are. Who shares a machine with the sender looks at its board itself. */
 static void pass_on(weft_world *world, enum kind kind, int from, const int *to, int to_count, const void *content,
                     size_t bytes)
 {
-    bool all = to_count == 1 && to[0] == EVERYBODY;
+    bool all = is_for_all(to, to_count);
     for (int i = 0; i < (all ? world->size : to_count); i++) {
         int rank = all ? i : to[i];
-        if (rank > 0 && rank < world->size && rank != from)
+        if (rank == 0 || rank == from || (kind != LOST && share_a_machine(world, from, rank)))
+            continue;
+        if (from == 0)
             send_by(world->control, rank, kind, from, NULL, 0, content, bytes);
+        else
+            put_by(world->control, rank, kind, from, content, bytes);
     }
 }
 
@@ -109,21 +141,21 @@ void weft__control_tell_card(weft_world *world, const weft__card *card, const we
 {
     if (!world->control || !any_far(world, ranks, count))
         return;
+    uint32_t left = atomic_load(&card->left);
     card_letter letter = {.slot = (uint32_t)(card - world->boards[world->rank]->cards),
                           .incarnation = atomic_load(&card->incarnation),
-                          .left = atomic_load(&card->left),
+                          .left = left,
                           .name = atomic_load(&card->name),
                           .ranks = atomic_load(&card->ranks),
-                          .terms_bytes = (uint32_t)weft__card_terms_bytes(terms),
                           .terms = *terms};
-    /* Members of this machine read the card itself, and ignore the letter. */
-    tell(world, CARD, ranks ? ranks : &(int){EVERYBODY}, ranks ? count : 1, &letter,
-         offsetof(card_letter, terms) + letter.terms_bytes);
+    size_t bytes = offsetof(card_letter, terms) + (left == WEFT__CARD_LEFT ? 0 : weft__card_terms_bytes(terms));
+    bool all = !ranks || count == world->size;
+    tell(world, CARD, all ? &(int){EVERYBODY} : ranks, all ? 1 : count, &letter, bytes);
 }
 
 static void tell_state(weft_world *world, uint32_t state)
 {
-    const weft__board *board = world->boards[world->rank];
+    const weft__board *board = &world->own->header->board;
     board_letter letter = {.state = state, .aborted = atomic_load(&board->aborted)};
     memcpy(letter.text, board->aborted_text, sizeof letter.text);
     tell(world, BOARD, &(int){EVERYBODY}, 1, &letter, sizeof letter);
@@ -144,166 +176,213 @@ static void alarm_world(weft_world *world)
     weft__error_restore(&said);
 }
 
-static void hear_card(weft_world *world, int from, const void *content, size_t bytes)
+static bool hear_card(weft_world *world, int from, const void *content, size_t bytes)
 {
     card_letter letter = {0};
-    memcpy(&letter, content, bytes < sizeof letter ? bytes : sizeof letter); /* it may lie at odd places */
-    if (letter.slot >= WEFT__CARDS || letter.terms_bytes > sizeof letter.terms ||
-        bytes != offsetof(card_letter, terms) + letter.terms_bytes)
-        return;
+    size_t head = offsetof(card_letter, terms);
+    if (bytes < head || bytes > sizeof letter)
+        return false;
+    memcpy(&letter, content, bytes); /* it may lie at odd places */
+    weft__card_terms *terms = bytes > head ? &letter.terms : NULL;
+    bool why = letter.left == WEFT__CARD_GAVE_UP || letter.left == WEFT__CARD_FAILED;
+    if (letter.slot >= WEFT__CARDS || letter.left > WEFT__CARD_FAILED || (!terms && letter.left != WEFT__CARD_LEFT) ||
+        (terms && bytes != head + weft__card_terms_bytes(terms)) || (why && terms->verdict >= 0))
+        return false;
+    if (!is_far(world, from))
+        return true;
     letter.terms.given_up_ns = weft__now_ns(); /* by this machine's clock */
     letter.terms.ranks[sizeof letter.terms.ranks - 1] = 0;
     letter.terms.backend[sizeof letter.terms.backend - 1] = 0;
     letter.terms.verdict_text[sizeof letter.terms.verdict_text - 1] = 0;
     weft__card *card = &world->control->copies[from].cards[letter.slot];
-    weft__board_copy(card, (weft__card_key){letter.name, letter.ranks}, letter.incarnation, letter.left, &letter.terms);
-    if (letter.left == WEFT__CARD_FAILED)
+    weft__board_copy(card, (weft__card_key){letter.name, letter.ranks}, letter.incarnation, letter.left, terms);
+    if (why)
         alarm_world(world);
+    return true;
 }
 
-static void hear_board(weft_world *world, int from, const board_letter *letter, size_t bytes)
+static bool hear_board(weft_world *world, int from, const void *content, size_t bytes)
 {
+    board_letter letter;
+    if (bytes != sizeof letter)
+        return false;
+    memcpy(&letter, content, bytes);
+    if (letter.state > WEFT__RANK_CLOSED || letter.aborted > WEFT_OK)
+        return false;
+    if (!is_far(world, from))
+        return true;
     weft__board *board = &world->control->copies[from];
-    if (bytes != sizeof *letter)
-        return;
-    if (letter->aborted != WEFT_OK && atomic_load(&board->aborted) == WEFT_OK) {
-        char text[sizeof letter->text];
-        snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, letter->text);
-        weft__board_abort(board, (weft_result)letter->aborted, text);
-    }
-    atomic_store(&board->state, letter->state);
+    letter.text[sizeof letter.text - 1] = 0;
+    if (letter.aborted != WEFT_OK && atomic_load(&board->aborted) == WEFT_OK)
+        weft__board_abort(board, (weft_result)letter.aborted, letter.text);
+    atomic_store(&board->state, letter.state);
+    return true;
 }
 
 /* Its process has ended, and not closed its world before. */
-static void hear_lost(weft_world *world, int rank)
+static void note_lost(weft_world *world, int rank)
 {
-    if (rank < 0 || rank >= world->size || rank == world->rank || atomic_exchange(&world->lost[rank], 1))
+    if (rank == world->rank || atomic_exchange(&world->lost[rank], 1))
         return;
     weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
     alarm_world(world);
 }
 
-static void take_letter(weft_world *world, const weft__letter *letter)
+/* Rank 0 alone finds that out. */
+static bool hear_lost(weft_world *world, int from, size_t bytes)
+{
+    if (bytes != 0 || world->rank == 0)
+        return false;
+    note_lost(world, from);
+    return true;
+}
+
+static bool are_ranks(const weft_world *world, const weft__letter *letter)
+{
+    const int *to = weft__letter_addressees(letter);
+    if (letter->addressees > world->size)
+        return false;
+    for (int i = 0; i < letter->addressees; i++)
+        if (to[i] < 0 || to[i] >= world->size)
+            return is_for_all(to, letter->addressees);
+    return true;
+}
+
+/* Who may have sent it? The others hear from rank 0 only, which passes on what it has judged itself. */
+static bool can_be_from(const weft_world *world, int from, int link)
+{
+    return from >= 0 && from < world->size && from != world->rank && (world->rank > 0 || from == link);
+}
+
+/* False: it is no letter of a rank of this world. */
+static bool take_letter(weft_world *world, const weft__letter *letter, int link)
 {
     const void *content = weft__letter_content(letter);
     size_t bytes = weft__letter_content_bytes(letter);
-    int from = letter->from;
-    if (letter->kind == LOST && bytes == sizeof(lost_letter))
-        hear_lost(world, ((const lost_letter *)content)->rank);
-    else if (letter->kind == CARD && is_far(world, from))
-        hear_card(world, from, content, bytes);
-    else if (letter->kind == BOARD && is_far(world, from))
-        hear_board(world, from, content, bytes);
+    if (!can_be_from(world, letter->from, link) || !are_ranks(world, letter))
+        return false;
+    switch (letter->kind) {
+    case CARD: /* for this rank or not: it keeps copies of all that it hears of */
+        return hear_card(world, letter->from, content, bytes);
+    case BOARD:
+        return hear_board(world, letter->from, content, bytes);
+    case LOST:
+        return hear_lost(world, letter->from, bytes);
+    default:
+        return false;
+    }
 }
 
-/* Rank 0 is an addressee like the others. */
-static bool is_for_this_rank(const weft_world *world, const weft__letter *letter)
-{
-    const int *to = weft__letter_addressees(letter);
-    for (int i = 0; i < letter->addressees; i++)
-        if (to[i] == EVERYBODY || to[i] == world->rank)
-            return true;
-    return world->rank != 0; /* it was passed on to nobody else */
-}
-
-/* False: somebody else writes there, or a broken rank. */
+/* False: what has come is not sound. */
 static bool take_letters(weft_world *world, int link)
 {
-    weft__control *c = world->control;
     const weft__letter *letter;
     bool sound;
-    while ((letter = weft__link_next(&c->links[link], &sound))) {
-        int from = letter->from;
-        if (from < 0 || from >= world->size || from == world->rank || (world->rank == 0 && from != link))
+    while ((letter = weft__link_next(&world->control->links[link], &sound))) {
+        if (!take_letter(world, letter, link))
             return false;
-        if (is_for_this_rank(world, letter))
-            take_letter(world, letter);
         if (world->rank == 0)
-            pass_on(world, (enum kind)letter->kind, from, weft__letter_addressees(letter), letter->addressees,
+            pass_on(world, (enum kind)letter->kind, letter->from, weft__letter_addressees(letter), letter->addressees,
                     weft__letter_content(letter), weft__letter_content_bytes(letter));
     }
     return sound;
 }
 
-static void end_link(weft_world *world, int link)
+static void end_link(weft_world *world, int link, bool sound)
 {
     weft__control *c = world->control;
-    epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->links[link].fd, NULL);
     pthread_mutex_lock(&c->lock);
+    epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->links[link].fd, NULL);
     weft__link_close(&c->links[link]);
     pthread_mutex_unlock(&c->lock);
+    if (!sound)
+        weft__log(WEFT_LOG_ERROR, "what comes from rank %d makes no sense: it is not heard any more", link);
     bool closed = atomic_load(&world->boards[link]->state) == WEFT__RANK_CLOSED;
-    if (world->rank > 0)
+    if (world->rank > 0) {
+        atomic_store(&c->deaf, true);
         weft__log(closed ? WEFT_LOG_INFO : WEFT_LOG_WARN,
                   "rank 0 has %s; of ranks on other machines this one hears no more",
                   closed ? "closed its world" : "ended");
+    }
     if (closed)
         return;
     if (world->rank == 0)
-        pass_on(world, LOST, link, &(int){EVERYBODY}, 1, &(lost_letter){link}, sizeof(lost_letter));
-    hear_lost(world, link);
+        pass_on(world, LOST, link, &(int){EVERYBODY}, 1, NULL, 0);
+    note_lost(world, link);
 }
 
 void weft__control_hear(weft_world *world, int link)
 {
     weft__control *c = world->control;
-    if (c->links[link].fd < 0)
-        return;
     pthread_mutex_lock(&c->lock);
-    want_room(c, link, !weft__link_flush(&c->links[link]));
+    bool ended = c->links[link].fd < 0;
+    if (!ended)
+        want_room(c, link, !weft__link_flush(&c->links[link]));
     pthread_mutex_unlock(&c->lock);
+    if (ended)
+        return;
     bool open = weft__link_receive(&c->links[link]);
-    if (!take_letters(world, link) || !open)
-        end_link(world, link);
+    bool sound = take_letters(world, link);
+    if (!sound || !open)
+        end_link(world, link, sound);
+}
+
+bool weft__control_hears(const weft_world *world, int rank)
+{
+    return !world->control || !is_far(world, rank) || !atomic_load(&world->control->deaf);
 }
 
 /* ------------------------------------------------------------------------------------------- opening and closing */
 
-weft_result weft__control_watch(weft_world *world, int epoll_fd, uint64_t data)
+weft_result weft__control_open(weft_world *world)
+{
+    size_t size = (size_t)world->size, count = world->rank == 0 ? size : 1;
+    weft__control *c = weft__alloc(sizeof *c);
+    if (!c)
+        return WEFT_E_NO_MEMORY;
+    world->control = c;
+    pthread_mutex_init(&c->lock, NULL);
+    c->links = weft__alloc(count * sizeof *c->links);
+    c->waits_to_send = weft__alloc(count * sizeof *c->waits_to_send);
+    c->ends = weft__alloc(count * sizeof *c->ends);
+    c->copies = weft__map_pages(size * sizeof *c->copies);
+    if (!c->links || !c->waits_to_send || !c->ends || !c->copies)
+        return WEFT_E_NO_MEMORY;
+    c->count = (int)count;
+    for (int i = 0; i < c->count; i++)
+        c->links[i].fd = -1;
+    madvise(c->copies, size * sizeof *c->copies, MADV_NOHUGEPAGE); /* little of them is used */
+    for (int r = 0; r < world->size; r++)
+        if (is_far(world, r))
+            world->boards[r] = &c->copies[r];
+    return WEFT_OK;
+}
+
+void weft__control_watch(weft_world *world, int epoll_fd, uint64_t data)
+{
+    if (!world->control)
+        return;
+    world->control->epoll_fd = epoll_fd;
+    world->control->data = data;
+}
+
+weft_result weft__control_meet(weft_world *world, int *links)
 {
     weft__control *c = world->control;
-    if (!c)
-        return WEFT_OK;
-    pthread_mutex_lock(&c->lock);
-    c->epoll_fd = epoll_fd;
-    c->data = data;
     weft_result result = WEFT_OK;
-    for (int i = 0; i < c->count && result == WEFT_OK; i++) {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT, .data.u64 = data + (uint64_t)i};
-        c->waits_to_send[i] = true;
-        if (c->links[i].fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->links[i].fd, &event) != 0)
+    pthread_mutex_lock(&c->lock);
+    c->meets = true;
+    for (int i = 0; i < c->count; i++) {
+        if (links[i] < 0)
+            continue;
+        weft__link_open(&c->links[i], links[i]);
+        struct epoll_event event = {.events = EPOLLIN, .data.u64 = c->data + (uint64_t)i};
+        if (epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, links[i], &event) != 0)
             result = weft__fail_errno("cannot watch a link");
     }
     pthread_mutex_unlock(&c->lock);
-    return result;
-}
-
-weft_result weft__control_open(weft_world *world, int *links)
-{
-    size_t size = (size_t)world->size;
-    weft__control *c = weft__alloc(sizeof *c);
-    if (c) {
-        c->epoll_fd = -1;
-        c->count = world->rank == 0 ? world->size : 1;
-        c->links = weft__alloc(size * sizeof *c->links);
-        c->waits_to_send = weft__alloc(size * sizeof *c->waits_to_send);
-        c->copies = weft__map_pages(size * sizeof *c->copies);
-        pthread_mutex_init(&c->lock, NULL);
-        world->control = c;
-    }
-    bool made = c && c->links && c->waits_to_send && c->copies;
-    for (int r = 0; r < world->size; r++) {
-        if (made)
-            c->links[r].fd = -1;
-        if (made && links[r] >= 0)
-            weft__link_open(&c->links[r], links[r]);
-        else if (links[r] >= 0)
-            close(links[r]);
-        if (made && is_far(world, r))
-            world->boards[r] = &c->copies[r];
-    }
     free(links);
-    return made ? WEFT_OK : WEFT_E_NO_MEMORY;
+    return result;
 }
 
 static bool all_have_closed(const weft_world *world)
@@ -316,29 +395,45 @@ static bool all_have_closed(const weft_world *world)
 
 void weft__control_say_closed(weft_world *world)
 {
-    if (!world->control)
+    if (!world->control || !world->control->meets)
         return;
     tell_state(world, WEFT__RANK_CLOSED); /* on its board it says so later, when it looks at nobody's memory any more */
     uint64_t until = weft__now_ns() + STAY_NS;
-    while (world->rank == 0 && world->progress.has_engine && !all_have_closed(world) && weft__now_ns() < until)
+    while (world->rank == 0 && !all_have_closed(world) && weft__now_ns() < until)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Closing a socket with unread bytes would take back what was sent last: hear it out. */
-static void hang_up(weft__link *link, uint64_t until_ns)
+/* Send what waits, say that there is no more, and hear the other end out: closing a socket with unread bytes would take
+ * back what was sent last. True: it has ended. */
+static bool part(weft__link *link, struct pollfd *end)
 {
-    struct pollfd p = {.fd = link->fd, .events = POLLIN | POLLOUT};
-    bool said = false;
-    while (link->fd >= 0 && weft__now_ns() < until_ns) {
-        if (!said && weft__link_flush(link)) {
-            shutdown(link->fd, SHUT_WR);
-            said = true;
-            p.events = POLLIN;
-        }
-        if (poll(&p, 1, 100) > 0 && p.revents & (POLLIN | POLLHUP | POLLERR) && !weft__link_receive(link))
-            break;
-        link->in.begin = link->in.end = 0;
+    if (end->events & POLLOUT && weft__link_flush(link)) {
+        shutdown(link->fd, SHUT_WR);
+        end->events = POLLIN;
     }
+    bool open = weft__link_receive(link);
+    weft__link_forget(link);
+    return !open;
+}
+
+static void hang_up(weft__control *c)
+{
+    uint64_t until = weft__now_ns() + FLUSH_NS;
+    for (int i = 0; i < c->count; i++)
+        c->ends[i] = (struct pollfd){.fd = c->links[i].fd, .events = POLLIN | POLLOUT};
+    for (;;) {
+        int open = 0;
+        for (int i = 0; i < c->count; i++) {
+            if (c->ends[i].fd >= 0 && part(&c->links[i], &c->ends[i]))
+                c->ends[i].fd = -1;
+            open += c->ends[i].fd >= 0;
+        }
+        if (open == 0 || weft__now_ns() >= until)
+            break;
+        (void)poll(c->ends, (nfds_t)c->count, 100);
+    }
+    for (int i = 0; i < c->count; i++)
+        weft__link_close(&c->links[i]);
 }
 
 void weft__control_close(weft_world *world)
@@ -346,14 +441,11 @@ void weft__control_close(weft_world *world)
     weft__control *c = world->control;
     if (!c)
         return;
-    uint64_t until = weft__now_ns() + FLUSH_NS;
-    for (int i = 0; c->links && i < c->count; i++) {
-        hang_up(&c->links[i], until);
-        weft__link_close(&c->links[i]);
-    }
+    hang_up(c);
     weft__unmap_pages(c->copies, (size_t)world->size * sizeof *c->copies);
     free(c->links);
     free(c->waits_to_send);
+    free(c->ends);
     pthread_mutex_destroy(&c->lock);
     free(c);
     world->control = NULL;

@@ -6,19 +6,23 @@
 #define WEFT_LIBCOMM_CONTROL_H
 #include "comm.h"
 
-/* Takes the connected sockets: of rank 0 one to every other rank, else links[0]; -1 = none; and the array.
- * world->boards of ranks on other machines become copies. */
-weft_result weft__control_open(weft_world *world, int *links);
+/* Copies take the place of the boards of ranks on other machines. */
+weft_result weft__control_open(weft_world *world);
+/* The engine's @p epoll_fd is going to tell of what comes: events with `data + link`, for weft__control_hear(). */
+void weft__control_watch(weft_world *world, int epoll_fd, uint64_t data);
+/* The end of the meeting, once all is agreed on: takes its connected sockets (of rank 0 one to every other rank, else
+ * links[0]; -1 = none) and the array. From now on letters are heard. */
+weft_result weft__control_meet(weft_world *world, int *links);
+/* The engine: take up what has come by that link, and send what waits. */
+void weft__control_hear(weft_world *world, int link);
+
 /* This rank is about to close its world, and says so. Rank 0 stays for others, for a few seconds. */
 void weft__control_say_closed(weft_world *world);
 /* Once the engine has stopped. */
 void weft__control_close(weft_world *world);
 
-/* Have @p epoll_fd tell of what comes: events with `data + link`, for weft__control_hear(). */
-weft_result weft__control_watch(weft_world *world, int epoll_fd, uint64_t data);
-/* The engine: take up what has come by that link, and send what waits. */
-void weft__control_hear(weft_world *world, int link);
-
+/* Can it still be heard what @p rank has to say? */
+bool weft__control_hears(const weft_world *world, int rank);
 /* A card of this rank has changed: those of @p ranks (NULL = all) that are on other machines get it. Without a control
  * channel nothing is done, as in the next one. Takes no memory unless the network is slow. Any thread. */
 void weft__control_tell_card(weft_world *world, const weft__card *card, const weft__card_terms *terms, const int *ranks,

@@ -140,8 +140,7 @@ static weft_result start_engine(weft_world *world)
             result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, EPOLLIN, EVENT(RANK_ENDS, r));
     for (int i = 0; i < world->backend_count && result == WEFT_OK; i++)
         result = weft__progress_watch(world, i);
-    if (result == WEFT_OK)
-        result = weft__control_watch(world, p->epoll_fd, EVENT(LETTER_HAS_COME, 0));
+    weft__control_watch(world, p->epoll_fd, EVENT(LETTER_HAS_COME, 0));
     /* Signals are the program's business. */
     sigset_t all, before;
     sigfillset(&all);

@@ -98,19 +98,18 @@ static void fail_if_lost(weft_world *world, weft_comm *comm)
             weft_backend_fail(comm, WEFT_E_PEER_LOST, "rank %d has ended; comm %s is lost", comm->ranks[i], comm->name);
 }
 
-/* Members on other machines say on their cards that it has failed; those on this one have other ways. */
+/* Members on other machines say on their cards that it has failed, or that they could not connect; those on this one
+ * have other ways. */
 static void fail_if_told(weft_world *world, weft_comm *comm)
 {
     for (int i = 0; world->control && comm->connected && i < comm->size; i++) {
         int rank = comm->ranks[i];
-        const weft__card *card =
-            world->segments[rank] ? NULL : weft__board_find(world->boards[rank], comm->key, comm->use->count);
-        weft__card_terms terms;
-        char text[sizeof terms.verdict_text + 32];
-        if (card && atomic_load(&card->incarnation) == comm->use->count &&
-            atomic_load(&card->left) == WEFT__CARD_FAILED && weft__board_read(card, comm->key, &terms))
-            weft_backend_fail(comm, (weft_result)terms.verdict, "%s",
-                              weft__verdict_told(terms.verdict_text, rank, text, sizeof text));
+        weft__card_view card;
+        char text[sizeof card.terms.verdict_text + 32];
+        if (!world->segments[rank] && weft__board_look(world->boards[rank], comm->key, comm->use->count, &card) &&
+            card.incarnation == comm->use->count && weft__card_says_why(&card))
+            weft_backend_fail(comm, (weft_result)card.terms.verdict, "%s",
+                              weft__verdict_told(card.terms.verdict_text, rank, text, sizeof text));
     }
 }
 

@@ -76,8 +76,7 @@ static weft_result share_memory(weft_world *world, weft__meeting *meeting, uint6
     if (one_machine && meeting->can_share)
         return see_memory(world, meeting, neighbours);
     WEFT_TRY(weft__meeting_agree(meeting, meet_neighbours(world, meeting, key, neighbours, count)));
-    return one_machine ? WEFT_OK
-                       : weft__meeting_agree(meeting, weft__control_open(world, meeting->calls->take_links(meeting)));
+    return one_machine ? WEFT_OK : weft__meeting_agree(meeting, weft__control_open(world));
 }
 
 static weft_result alloc_tables(weft_world *world)
@@ -127,6 +126,8 @@ weft_result weft__world_meet(weft_world *world, const weft__launch *launch, weft
         result = see_others(world, meeting, launch->job_key);
     if (result == WEFT_OK)
         result = weft__meeting_agree(meeting, weft__world_open_services(world));
+    if (result == WEFT_OK && world->control)
+        result = weft__control_meet(world, meeting->calls->take_links(meeting));
     meeting->calls->end(meeting);
     return result;
 }

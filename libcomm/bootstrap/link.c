@@ -4,12 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#define READ_BYTES ((size_t)64 << 10) /* at once */
+#include "base/memory.h"
+
+#define READ_BYTES ((size_t)16 << 10) /* at once, at least */
 
 _Static_assert(sizeof(weft__letter) % sizeof(int) == 0, "addressees are aligned behind the head");
 
@@ -23,7 +27,7 @@ static bool make_room(weft__letters *l, size_t bytes)
         memcpy(l->bytes, l->bytes + l->begin, used);
     } else {
         size_t room = 2 * (used + bytes);
-        unsigned char *larger = malloc(room);
+        unsigned char *larger = weft__alloc(room);
         if (!larger)
             return false;
         if (used)
@@ -37,61 +41,146 @@ static bool make_room(weft__letters *l, size_t bytes)
     return true;
 }
 
+/* Between two bursts a link holds no memory: rank 0 has one to every other rank. */
+static void empty(weft__letters *l)
+{
+    free(l->bytes);
+    *l = (weft__letters){0};
+}
+
+/* ------------------------------------------------------------------------------------------- opening and closing */
+
+/* All links of this process. A child of fork() that kept them open would hide the death of its parent from whoever is
+ * at the other end. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weft__link *first;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void)
+{
+    for (weft__link *link = first; link; link = link->next) {
+        close(link->fd);
+        link->fd = -1;
+    }
+    first = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
 void weft__link_open(weft__link *link, int fd)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     int flags = fcntl(fd, F_GETFL);
     fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-    *link = (weft__link){.fd = fd};
+    pthread_mutex_lock(&lock);
+    *link = (weft__link){.fd = fd, .next = first};
+    first = link;
+    pthread_mutex_unlock(&lock);
 }
 
 void weft__link_close(weft__link *link)
 {
-    if (link->fd >= 0)
+    pthread_mutex_lock(&lock);
+    weft__link **at = &first;
+    while (*at && *at != link)
+        at = &(*at)->next;
+    if (*at) {
+        *at = link->next;
         close(link->fd);
-    free(link->in.bytes);
-    free(link->out.bytes);
-    *link = (weft__link){.fd = -1};
+    }
+    link->fd = -1;
+    pthread_mutex_unlock(&lock);
+    empty(&link->in);
+    empty(&link->out);
 }
 
 /* ------------------------------------------------------------------------------------------- writing */
+
+/* How many bytes the socket took: all of them also if it is broken, which the reader finds out. */
+static size_t write_some(int fd, struct iovec *parts, size_t count)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += parts[i].iov_len;
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t n;
+    do {
+        n = sendmsg(fd, &message, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return (size_t)n;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : all;
+}
 
 bool weft__link_flush(weft__link *link)
 {
     weft__letters *out = &link->out;
     while (link->fd >= 0 && out->begin < out->end) {
-        ssize_t n = send(link->fd, out->bytes + out->begin, out->end - out->begin, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        size_t n = write_some(link->fd, &(struct iovec){out->bytes + out->begin, out->end - out->begin}, 1);
+        if (n == 0)
             return false;
-        if (n < 0)
-            break; /* the reader finds out */
-        out->begin += (size_t)n;
+        out->begin += n;
     }
-    out->begin = out->end = 0;
+    empty(out);
     return true;
 }
 
-static void put(weft__letters *out, const void *from, size_t bytes)
+/* Queue what is behind the first @p skipped bytes. False: no memory, and the link ends. */
+static bool put(weft__link *link, const struct iovec *parts, size_t count, size_t bytes, size_t skipped)
 {
-    if (bytes)
-        memcpy(out->bytes + out->end, from, bytes);
-    out->end += bytes;
+    weft__letters *out = &link->out;
+    if (!make_room(out, bytes - skipped)) {
+        shutdown(link->fd, SHUT_RDWR);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t skip = skipped < parts[i].iov_len ? skipped : parts[i].iov_len;
+        skipped -= skip;
+        if (parts[i].iov_len > skip)
+            memcpy(out->bytes + out->end, (const char *)parts[i].iov_base + skip, parts[i].iov_len - skip);
+        out->end += parts[i].iov_len - skip;
+    }
+    return true;
+}
+
+static bool send_or_put(weft__link *link, const weft__letter *head, const int *addressees, const void *content,
+                        bool at_once)
+{
+    if (link->fd < 0)
+        return false;
+    struct iovec parts[] = {
+        {(void *)(uintptr_t)head, sizeof *head},
+        {(void *)(uintptr_t)addressees, (size_t)head->addressees * sizeof *addressees},
+        {(void *)(uintptr_t)content, weft__letter_content_bytes(head)},
+    };
+    size_t count = sizeof parts / sizeof *parts;
+    bool direct = at_once && link->out.begin == link->out.end;
+    size_t written = direct ? write_some(link->fd, parts, count) : 0;
+    return written == head->bytes || put(link, parts, count, head->bytes, written);
 }
 
 bool weft__link_send(weft__link *link, const weft__letter *head, const int *addressees, const void *content)
 {
-    if (link->fd < 0)
-        return false;
-    if (!make_room(&link->out, head->bytes)) {
-        shutdown(link->fd, SHUT_RDWR);
-        return false;
-    }
-    put(&link->out, head, sizeof *head);
-    put(&link->out, addressees, (size_t)head->addressees * sizeof *addressees);
-    put(&link->out, content, weft__letter_content_bytes(head));
-    (void)weft__link_flush(link);
-    return true;
+    return send_or_put(link, head, addressees, content, true);
+}
+
+bool weft__link_put(weft__link *link, const weft__letter *head, const int *addressees, const void *content)
+{
+    return send_or_put(link, head, addressees, content, false);
 }
 
 /* ------------------------------------------------------------------------------------------- reading */
@@ -99,7 +188,8 @@ bool weft__link_send(weft__link *link, const weft__letter *head, const int *addr
 bool weft__link_receive(weft__link *link)
 {
     weft__letters *in = &link->in;
-    for (int turns = 0; link->fd >= 0 && turns < 16; turns++) { /* others want to be heard too */
+    /* The longest letter is there whole by then, and others want to be heard too. */
+    while (link->fd >= 0 && in->end - in->begin < WEFT__LETTER_MOST) {
         if (!make_room(in, READ_BYTES))
             return false;
         ssize_t n = recv(link->fd, in->bytes + in->end, in->room - in->end, 0);
@@ -124,6 +214,8 @@ const weft__letter *weft__link_next(weft__link *link, bool *sound_out)
 {
     weft__letters *in = &link->in;
     *sound_out = true;
+    if (in->end == in->begin)
+        empty(in);
     if (in->end - in->begin < sizeof(weft__letter))
         return NULL;
     const weft__letter *letter = (const weft__letter *)(in->bytes + in->begin);
@@ -135,4 +227,9 @@ const weft__letter *weft__link_next(weft__link *link, bool *sound_out)
         return NULL;
     in->begin += letter->bytes;
     return letter;
+}
+
+void weft__link_forget(weft__link *link)
+{
+    empty(&link->in);
 }

@@ -24,15 +24,24 @@ typedef struct weft__letters { /* bytes on their way */
 typedef struct weft__link {
     int fd; /* -1 = it has ended */
     weft__letters in, out;
+    struct weft__link *next; /* of this process */
 } weft__link;
 
-/* Takes @p fd, and makes it non-blocking. */
+/* Takes @p fd, and makes it non-blocking. A child of fork() has the link closed. It stays where it is in memory. */
 void weft__link_open(weft__link *link, int fd);
+/* One that has ended, or was never opened (fd -1), is fine. */
 void weft__link_close(weft__link *link);
 
-/* Queue a letter, its head in front, and write what the socket takes. False: the link has ended, or there is no memory
- * and it ends. */
+/* Write a letter; what the socket does not take is queued, which is all that takes memory. False: the link has ended,
+ * or there is no memory and it ends. */
 bool weft__link_send(weft__link *link, const weft__letter *head, const int *addressees, const void *content);
+/* Queue it only, for whoever has many to write at once. */
+bool weft__link_put(weft__link *link, const weft__letter *head, const int *addressees, const void *content);
+/* Is there something to be flushed? */
+static inline bool weft__link_is_behind(const weft__link *link)
+{
+    return link->out.end > link->out.begin;
+}
 /* Write what the socket takes. False: something is left. */
 bool weft__link_flush(weft__link *link);
 /* Read what has come. False: the other end has closed it, or it is broken; letters that came before are still there. */
@@ -40,6 +49,8 @@ bool weft__link_receive(weft__link *link);
 /* The next letter that is here whole, or NULL; it stays until the next call. *sound_out is false if what came is no
  * letter. */
 const weft__letter *weft__link_next(weft__link *link, bool *sound_out);
+/* Drop what has come and was not taken. */
+void weft__link_forget(weft__link *link);
 
 static inline const int *weft__letter_addressees(const weft__letter *letter)
 {

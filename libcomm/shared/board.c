@@ -39,6 +39,11 @@ static uint64_t name_of(weft__card_key key)
     return key.name ? key.name : 1;
 }
 
+static bool has_key(const weft__card *card, weft__card_key key)
+{
+    return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
+}
+
 /* ---- the owner ---- */
 
 /* A free card, or the one that was spent first. */
@@ -75,12 +80,18 @@ static void write_terms(weft__card *card, const weft__card_terms *terms)
     }
 }
 
-void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation, const weft__card_terms *terms)
+/* The last that is written: from now on the card can be found. */
+static void put_key(weft__card *card, weft__card_key key, uint32_t incarnation)
 {
-    write_terms(card, terms);
     atomic_store(&card->incarnation, incarnation);
     atomic_store(&card->ranks, key.ranks);
     atomic_store(&card->name, name_of(key));
+}
+
+void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation, const weft__card_terms *terms)
+{
+    write_terms(card, terms);
+    put_key(card, key, incarnation);
 }
 
 void weft__board_leave(weft__card *card)
@@ -116,25 +127,28 @@ void weft__board_remove(weft__card *card, uint64_t spent)
     card->use = met ? WEFT__CARD_FREE : WEFT__CARD_SPENT;
 }
 
+static bool is_of(const weft__card *card, weft__card_key key, uint32_t incarnation)
+{
+    return has_key(card, key) && atomic_load(&card->incarnation) == incarnation;
+}
+
 void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation, uint32_t left,
                       const weft__card_terms *terms)
 {
-    bool same = atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks &&
-                atomic_load(&card->incarnation) == incarnation;
-    if (!same)
+    bool same = is_of(card, key, incarnation);
+    if (!same) {
+        if (!terms)
+            return; /* what was there before it was not heard of */
         atomic_store(&card->name, 0);
-    write_terms(card, terms);
+    }
+    if (terms)
+        write_terms(card, terms);
     atomic_store(&card->left, left);
     if (!same)
-        weft__board_post(card, key, incarnation, terms);
+        put_key(card, key, incarnation);
 }
 
 /* ---- the others ---- */
-
-static bool has_key(const weft__card *card, weft__card_key key)
-{
-    return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
-}
 
 static const weft__card *find(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
@@ -151,50 +165,62 @@ static const weft__card *find(const weft__board *board, weft__card_key key, uint
     return latest;
 }
 
-const weft__card *weft__board_find(const weft__board *board, weft__card_key key, uint32_t incarnation)
+static const weft__card *find_or_latest(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *card = find(board, key, incarnation);
     /* A later one: what is asked for may have been posted before it, where this look had been already. */
     return card && atomic_load(&card->incarnation) > incarnation ? find(board, key, incarnation) : card;
 }
 
-bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms)
+/* A card may become another one at any time, of the same key even; then its number is another. */
+static bool look_at(const weft__card *card, weft__card_key key, weft__card_view *view)
 {
+    view->incarnation = atomic_load(&card->incarnation);
+    view->left = atomic_load(&card->left); /* before the terms, which say why */
     size_t words = words_with(0);
     for (size_t i = 0; i < words; i++) {
         uint64_t word = atomic_load_explicit(&card->terms[i], memory_order_acquire);
-        memcpy((char *)terms + i * sizeof word, &word, sizeof word);
+        memcpy((char *)&view->terms + i * sizeof word, &word, sizeof word);
         if (i + 1 == words_with(0))
-            words = words_with(terms->backend_card_bytes);
+            words = words_with(view->terms.backend_card_bytes);
     }
-    return has_key(card, key);
+    return is_of(card, key, view->incarnation);
 }
 
-const weft__card *weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
-                                         weft__card_key *rival_out, weft__card_terms *terms)
+bool weft__board_look(const weft__board *board, weft__card_key key, uint32_t incarnation, weft__card_view *view)
+{
+    const weft__card *card = find_or_latest(board, key, incarnation);
+    return card && look_at(card, key, view);
+}
+
+bool weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
+                            weft__card_key *rival_out, weft__card_view *view)
 {
     for (int i = 0; i < WEFT__CARDS; i++) {
         const weft__card *card = &board->cards[i];
         weft__card_key other = {key.name, atomic_load(&card->ranks)};
-        if (other.ranks == key.ranks || !has_key(card, other))
+        if (other.ranks == key.ranks || !has_key(card, other) || !look_at(card, other, view))
             continue;
-        uint32_t left = atomic_load(&card->left);
-        if (left == WEFT__CARD_LEFT || !weft__board_read(card, other, terms))
-            continue;
-        if (left == WEFT__CARD_GAVE_UP && terms->given_up_ns < since_ns)
+        if (view->left == WEFT__CARD_LEFT || (view->left == WEFT__CARD_GAVE_UP && view->terms.given_up_ns < since_ns))
             continue;
         *rival_out = other;
-        if (rank < WEFT__CARD_MEMBERS && terms->members[rank / 8] >> rank % 8 & 1)
-            return card;
+        if (rank < WEFT__CARD_MEMBERS && view->terms.members[rank / 8] >> rank % 8 & 1)
+            return true;
     }
-    return NULL;
+    return false;
+}
+
+uint32_t weft__board_latest(const weft__board *board, weft__card_key key)
+{
+    const weft__card *latest = find(board, key, UINT32_MAX);
+    return latest ? atomic_load(&latest->incarnation) : 0;
 }
 
 bool weft__board_has_left(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
-    const weft__card *card = weft__board_find(board, key, incarnation);
+    const weft__card *card = find_or_latest(board, key, incarnation);
     if (!card || atomic_load(&card->incarnation) != incarnation)
         return true;
     uint32_t left = atomic_load(&card->left);
-    return left == WEFT__CARD_LEFT || left == WEFT__CARD_GAVE_UP;
+    return (left == WEFT__CARD_LEFT || left == WEFT__CARD_GAVE_UP) && is_of(card, key, incarnation);
 }

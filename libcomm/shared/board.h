@@ -86,20 +86,32 @@ void weft__board_fail(weft__card *card, const weft__card_terms *terms);
  * then; the one with the lowest @p spent is had first. */
 void weft__board_remove(weft__card *card, uint64_t spent);
 
-/* Keep a copy of a card of another machine. */
+/* Keep a copy of a card of another machine. @p terms may be NULL if they are those of the copy that is kept. */
 void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation, uint32_t left,
                       const weft__card_terms *terms);
 
 /* The others'. */
 
-/* The card of that key and incarnation; if there is none the latest of that key, or NULL. */
-const weft__card *weft__board_find(const weft__board *board, weft__card_key key, uint32_t incarnation);
-/* Copy what a card says. False: it has become another one meanwhile. */
-bool weft__board_read(const weft__card *card, weft__card_key key, weft__card_terms *terms);
+/* What a card says at one moment. */
+typedef struct weft__card_view {
+    uint32_t incarnation, left;
+    weft__card_terms terms;
+} weft__card_view;
+
+/* Does it say with what the comm was given up, or has failed? */
+static inline bool weft__card_says_why(const weft__card_view *card)
+{
+    return card->left != WEFT__CARD_STAYS && card->terms.verdict != WEFT_OK; /* while it stays, it may change */
+}
+/* The card of that key and incarnation; if there is none the latest of that key. False: none, or it has become another
+ * one meanwhile. */
+bool weft__board_look(const weft__board *board, weft__card_key key, uint32_t incarnation, weft__card_view *view);
 /* A card of that name for a comm of other ranks, @p rank among them, that its owner has not left, or has given up
- * making since; or NULL. Its key and terms are copied. */
-const weft__card *weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
-                                         weft__card_key *rival_out, weft__card_terms *terms);
+ * making since. */
+bool weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
+                            weft__card_key *rival_out, weft__card_view *view);
+/* The highest incarnation of that key, 0 if there is none. */
+uint32_t weft__board_latest(const weft__board *board, weft__card_key key);
 /* Does the owner of this board look at nothing of that comm, and will not? True also if it has not come to make it:
  * once this rank has left, it will not. */
 bool weft__board_has_left(const weft__board *board, weft__card_key key, uint32_t incarnation);
