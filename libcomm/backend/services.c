@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <weft/backend.h>
 
+#include "base/collectives.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "device/vector.h"
@@ -28,6 +29,11 @@ void weft_backend_log(weft_log_level level, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     weft__log(level, "%s", text);
+}
+
+void weft_backend_tell_part(uint64_t tag, char *text, size_t text_bytes)
+{
+    weft__request_tell(tag, text, text_bytes);
 }
 
 void weft_backend_reduce(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,

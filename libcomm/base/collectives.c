@@ -2,6 +2,8 @@
 /* The table of collectives. */
 #include "base/collectives.h"
 
+#include <stdio.h>
+
 const weft__collective_row weft__collectives[] = {
     [WEFT_ALL_REDUCE] = {"all_reduce", WEFT__ONE_PART, WEFT__ONE_PART, WEFT__EVERYBODY, WEFT__EVERYBODY, true},
     [WEFT_REDUCE_SCATTER] = {"reduce_scatter", WEFT__PART_PER_RANK, WEFT__ONE_PART, WEFT__EVERYBODY, WEFT__EVERYBODY,
@@ -19,4 +21,59 @@ _Static_assert(sizeof weft__collectives / sizeof *weft__collectives == WEFT_COLL
 const char *weft_collective_string(weft_collective_kind kind)
 {
     return weft__is_collective(kind) ? weft__collectives[kind].name : "?";
+}
+
+/* ------------------------------------------------------------------------------------------- marks */
+
+enum { COUNT_BITS = 32, NUMBER_BITS = 12, ROOT_BITS = 11, CODE_BITS = 3 };
+
+_Static_assert(COUNT_BITS + NUMBER_BITS + ROOT_BITS + 3 * CODE_BITS == 64, "a mark is one word");
+_Static_assert(WEFT_COLLECTIVE_KINDS < 1 << CODE_BITS && WEFT_DTYPES <= 1 << CODE_BITS &&
+                   WEFT_REDUCTIONS <= 1 << CODE_BITS,
+               "codes have room; that of the kind begins at 1");
+
+static uint64_t put(uint64_t mark, uint64_t value, int bits)
+{
+    return mark << bits | (value & (((uint64_t)1 << bits) - 1));
+}
+
+static uint64_t take(uint64_t *mark, int bits)
+{
+    uint64_t value = *mark & (((uint64_t)1 << bits) - 1);
+    *mark >>= bits;
+    return value;
+}
+
+uint64_t weft__request_mark(const weft_collective *c, uint64_t number)
+{
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    bool counts = row->send != WEFT__NO_PART;
+    uint64_t mark = put(0, counts ? c->count : 0, COUNT_BITS);
+    mark = put(mark, number, NUMBER_BITS);
+    mark = put(mark, weft__is_rooted(row) ? (uint64_t)c->root : 0, ROOT_BITS);
+    mark = put(mark, row->reduces ? (uint64_t)c->reduction : 0, CODE_BITS);
+    mark = put(mark, counts ? (uint64_t)c->dtype : 0, CODE_BITS);
+    return put(mark, (uint64_t)c->kind + 1, CODE_BITS);
+}
+
+void weft__request_tell(uint64_t mark, char *text, size_t bytes)
+{
+    weft_collective_kind kind = (weft_collective_kind)(take(&mark, CODE_BITS) - 1);
+    if (!weft__is_collective(kind)) {
+        snprintf(text, bytes, "something unknown");
+        return;
+    }
+    const weft__collective_row *row = &weft__collectives[kind];
+    weft_dtype dtype = (weft_dtype)take(&mark, CODE_BITS);
+    weft_reduction reduction = (weft_reduction)take(&mark, CODE_BITS);
+    int root = (int)take(&mark, ROOT_BITS);
+    (void)take(&mark, NUMBER_BITS);
+    char of[48] = "", how[24] = "", where[24] = "";
+    if (row->send != WEFT__NO_PART)
+        snprintf(of, sizeof of, " of %llu %s", (unsigned long long)mark, weft_dtype_string(dtype));
+    if (row->reduces)
+        snprintf(how, sizeof how, ", %s", weft_reduction_string(reduction));
+    if (weft__is_rooted(row))
+        snprintf(where, sizeof where, ", root %d", root);
+    snprintf(text, bytes, "%s%s%s%s", row->name, of, how, where);
 }

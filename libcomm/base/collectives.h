@@ -3,6 +3,7 @@
 #ifndef WEFT_BASE_COLLECTIVES_H
 #define WEFT_BASE_COLLECTIVES_H
 #include <stdbool.h>
+#include <stdint.h>
 #include <weft/collective.h>
 
 /* What a buffer holds, in parts of `count` elements. */
@@ -42,6 +43,12 @@ static inline bool weft__concerns(weft__whom whom, int rank, int root)
 {
     return whom == WEFT__EVERYBODY || (whom == WEFT__ROOT && rank == root);
 }
+
+/* What a rank asks for, in one word that is never 0: what differs here differs there, but for counts that are the same
+ * below 2^32 and numbers that are the same below 2^12. For backends that carry an operation in parts. */
+uint64_t weft__request_mark(const weft_collective *c, uint64_t number);
+/* "all_reduce of 10 fp32, sum", of such a word. */
+void weft__request_tell(uint64_t mark, char *text, size_t bytes);
 
 /* Does the root mean something? */
 static inline bool weft__is_rooted(const weft__collective_row *row)

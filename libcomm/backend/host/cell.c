@@ -3,6 +3,7 @@
  */
 #include "backend/host/host.h"
 #include "backend/local/local.h"
+#include "base/clock.h"
 
 /* ------------------------------------------------------------------------------------------- inner operations */
 
@@ -22,7 +23,8 @@ weft_result weft__near_start(weft__host_comm *hc, weft__cell *cell, int which, w
     weft__inner *inner = &cell->nears[cell->near_count];
     weft__inner_prepare(inner, cell->op, what);
     inner->op.number = ++hc->near_numbers[which];
-    weft_result result = weft__local_start_strided(which ? hc->near_second : hc->near_first, &inner->op, stride);
+    weft_result result = weft__local_start_part(which == WEFT__NEAR_SECOND ? hc->near_second : hc->near_first,
+                                                &inner->op, cell->op, stride);
     inner->under_way = result == WEFT_OK;
     cell->near_count++;
     return result;
@@ -30,6 +32,8 @@ weft_result weft__near_start(weft__host_comm *hc, weft__cell *cell, int which, w
 
 weft_result weft__far_start(weft__host_comm *hc, weft__inner *inner)
 {
+    if (!inner->op.message_count)
+        return WEFT_OK;
     weft__backend_stir(hc->far);
     weft_result result = hc->far->table->start(hc->far_comm, &inner->op);
     inner->under_way = result == WEFT_OK;
@@ -37,8 +41,9 @@ weft_result weft__far_start(weft__host_comm *hc, weft__inner *inner)
 }
 
 /* What the parts have seen of arrivals becomes what the whole has. */
-static void take_stamps(weft_op *op, const weft_op *part)
+static void take_stamps(weft__host_comm *hc, weft_op *op, const weft_op *part)
 {
+    hc->stuck |= part->result == WEFT_E_STUCK;
     if (part->first && !op->first)
         op->first = part->first;
     if (part->last_arrival > op->last_arrival) {
@@ -48,7 +53,7 @@ static void take_stamps(weft_op *op, const weft_op *part)
 }
 
 /* Has all that the cell began here ended? */
-static bool has_passed(weft__cell *cell)
+static bool has_passed(weft__host_comm *hc, weft__cell *cell)
 {
     if (!weft__inner_ended(&cell->far))
         return false;
@@ -56,9 +61,9 @@ static bool has_passed(weft__cell *cell)
         if (!weft__inner_ended(&cell->nears[i]))
             return false;
     for (int i = 0; i < cell->near_count; i++)
-        take_stamps(cell->op, &cell->nears[i].op);
+        take_stamps(hc, cell->op, &cell->nears[i].op);
     if (cell->far.under_way)
-        take_stamps(cell->op, &cell->far.op);
+        take_stamps(hc, cell->op, &cell->far.op);
     cell->near_count = 0;
     cell->far.under_way = false;
     return true;
@@ -75,14 +80,30 @@ static void leave(weft__host_comm *hc, weft__cell *cell)
         weft_backend_done(op, WEFT_OK);
 }
 
+/* What there is to do before the cell is at its station. */
+static weft_result begin(weft__host_comm *hc, weft__cell *cell)
+{
+    weft__host_begin *at = weft__host_kinds[cell->op->what.kind].at[cell->station];
+    weft_result result = at ? at(hc, cell) : WEFT_OK;
+    if (result < 0)
+        weft_backend_fail(hc->comm, result, "comm %s: backend %s did not take a part of an operation", hc->comm->name,
+                          hc->far->table->name);
+    if (result == WEFT_OK) {
+        cell->is_there = true;
+        cell->done = 0;
+        hc->turn[cell->station]++;
+    }
+    return result;
+}
+
 /* Take a cell on as far as it can. */
 static bool advance(weft__host_comm *hc, weft__cell *cell)
 {
     bool moved = false;
-    while (cell->op) {
-        if (cell->is_there && !has_passed(cell))
-            return moved;
+    while (cell->op && !weft__host_failed(hc)) {
         if (cell->is_there) {
+            if (!has_passed(hc, cell))
+                return moved;
             cell->is_there = false;
             cell->station++;
             moved = true;
@@ -93,18 +114,12 @@ static bool advance(weft__host_comm *hc, weft__cell *cell)
         }
         if (hc->turn[cell->station] != cell->serial)
             return moved;
-        weft_result (*begin)(weft__host_comm *, weft__cell *) = weft__host_kinds[cell->op->what.kind].at[cell->station];
-        weft_result result = begin ? begin(hc, cell) : WEFT_OK;
+        weft_result result = begin(hc, cell);
         if (result == WEFT_AGAIN)
             return moved;
-        if (result < 0) {
-            weft_backend_fail(hc->comm, result, "comm %s: backend %s did not take a part of an operation",
-                              hc->comm->name, hc->far->table->name);
-            return true;
-        }
-        cell->is_there = true;
-        hc->turn[cell->station]++;
         moved = true;
+        if (result == WEFT_PENDING && weft__ticks() >= hc->host->turn_end)
+            return true;
     }
     return moved;
 }
@@ -125,6 +140,7 @@ static void open_cell(weft__host_comm *hc)
     cell->last = cell->count == left;
     cell->station = WEFT__ENTER_HOST;
     cell->is_there = false;
+    cell->done = 0;
     cell->near_count = 0;
     cell->far.under_way = false;
     hc->cut += cell->count;
@@ -141,7 +157,7 @@ unsigned weft__cells_progress(weft__host_comm *hc)
     bool moved = false;
     for (uint64_t serial = hc->closed; serial < hc->opened; serial++)
         moved |= advance(hc, &hc->cells[serial % WEFT__CELLS]);
-    while (hc->head && hc->opened - hc->closed < WEFT__CELLS) {
+    while (hc->head && hc->opened - hc->closed < WEFT__CELLS && !weft__host_failed(hc)) {
         open_cell(hc);
         moved |= advance(hc, &hc->cells[(hc->opened - 1) % WEFT__CELLS]);
     }
@@ -153,12 +169,12 @@ unsigned weft__cells_progress(weft__host_comm *hc)
 /* The backends below have been told, and give back what they hold. */
 void weft__cells_give_back(weft__host_comm *hc)
 {
-    weft_result verdict = (weft_result)atomic_load(&hc->comm->verdict);
     for (uint64_t serial = hc->closed; serial < hc->opened; serial++) {
         weft__cell *cell = &hc->cells[serial % WEFT__CELLS];
-        if (cell->op && !has_passed(cell))
+        if (cell->op && !has_passed(hc, cell))
             return;
     }
+    weft_result verdict = hc->stuck ? WEFT_E_STUCK : (weft_result)atomic_load(&hc->comm->verdict);
     for (; hc->closed < hc->opened; hc->closed++) {
         weft__cell *cell = &hc->cells[hc->closed % WEFT__CELLS];
         if (cell->op && cell->last)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a comm: which ranks it can serve, and the comms of other backends below it. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/host/host.h"
 #include "base/error.h"
 
-#define PIECE_MOST  ((size_t)256 << 10) /* a message: long enough for the wire, short enough for the cache */
-#define PIECE_LEAST ((size_t)16 << 10)
-#define CELL_BYTES  ((size_t)4 << 20) /* of all pieces of a cell, about */
+/* A message: long enough for the wire, short enough for the cache, and a little less than a power of two, which is what
+ * wires cut into segments, heads of their own included. */
+#define PIECE_MOST    ((size_t)255 << 10)
+#define PIECE_LEAST   (PIECE_MOST / 16)
+#define STAGING_BYTES ((size_t)6 << 20) /* of a comm, about */
 
 enum { NEAR_FIRST, NEAR_SECOND, FAR };
 
@@ -70,12 +71,25 @@ weft__backend_instance *weft__host_far(const weft_backend_question *question, in
 
 /* ------------------------------------------------------------------------------------------- making one */
 
-static size_t piece_bytes(int count)
+/* Bytes of staging for each byte of a piece; see part.h. */
+static size_t pieces_of_cell(const weft__host_comm *hc)
+{
+    return (size_t)hc->count + 2 * (size_t)hc->machines;
+}
+
+static size_t piece_bytes(const weft__host_comm *hc)
 {
     size_t bytes = PIECE_MOST;
-    while (bytes > PIECE_LEAST && bytes * (size_t)count > CELL_BYTES)
+    while (bytes > PIECE_LEAST && bytes * pieces_of_cell(hc) * WEFT__CELLS > STAGING_BYTES)
         bytes /= 2;
-    return bytes;
+    return bytes / WEFT__LINE * WEFT__LINE;
+}
+
+static void lay_out(const weft__host_comm *hc, weft__cell *cell, unsigned char *staging)
+{
+    cell->whole = staging;
+    cell->column = cell->whole + hc->piece_bytes * (size_t)hc->count;
+    cell->heard = cell->column + hc->piece_bytes * (size_t)hc->machines;
 }
 
 static void free_parts(weft__host_comm *hc)
@@ -102,7 +116,7 @@ static weft_result alloc_cells(weft__host_comm *hc)
     size_t far = weft__round_up(hc->far_facts.op_bytes + messages * hc->far_facts.message_bytes, WEFT__LINE);
     size_t nears = weft__round_up(machines * sizeof(weft__inner), WEFT__LINE);
     size_t list = weft__round_up(messages * sizeof(weft_p2p), WEFT__LINE);
-    size_t one = nears + machines * near + far + list, staging = weft__host_staging_bytes(hc);
+    size_t one = nears + machines * near + far + list, staging = pieces_of_cell(hc) * hc->piece_bytes;
     hc->inner_memory = weft__alloc(WEFT__CELLS * one);
     hc->sources = weft__alloc(machines * sizeof *hc->sources);
     if (!hc->inner_memory || !hc->sources)
@@ -117,7 +131,7 @@ static weft_result alloc_cells(weft__host_comm *hc)
             cell->nears[k].memory = at;
         cell->far.memory = at;
         cell->messages = (weft_p2p *)(at + far);
-        weft__host_lay_out(hc, cell, (unsigned char *)hc->staging + i * staging);
+        lay_out(hc, cell, (unsigned char *)hc->staging + i * staging);
     }
     return WEFT_OK;
 }
@@ -128,7 +142,8 @@ static weft_result make_inner(weft__host_comm *hc, const weft_backend_comm *of, 
     near.rank = hc->index;
     near.count = hc->per_machine;
     near.ranks = hc->near_ranks;
-    far.p2p_channels = hc->channels + 2; /* one for each station that sends */
+    far.part_channels = WEFT__WAYS;
+    far.p2p_channels = hc->channels + far.part_channels;
     size_t near_card = hc->near_facts.card_bytes;
     WEFT_TRY(hc->near->table->comm_create(hc->near->state, &near, &hc->near_first, card));
     near.p2p_channels = 0;
@@ -155,7 +170,7 @@ weft_result weft__host_comm_create(void *state, const weft_backend_comm *comm, v
         hc->machines = comm->count / hc->per_machine;
         hc->machine = comm->rank / hc->per_machine;
         hc->index = comm->rank % hc->per_machine;
-        hc->piece_bytes = piece_bytes(comm->count);
+        hc->piece_bytes = piece_bytes(hc);
         hc->near_ranks = weft__alloc((size_t)hc->per_machine * sizeof *hc->near_ranks);
         result = hc->near_ranks ? alloc_cells(hc) : WEFT_E_NO_MEMORY;
     }

@@ -2,8 +2,9 @@
 /* The backend's table. */
 #include "backend/host/host.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "base/clock.h"
 
 static weft_queues stricter(weft_queues a, weft_queues b)
 {
@@ -73,7 +74,7 @@ static bool is_busy(const weft__host_comm *hc)
 static unsigned take_turn(weft__host_comm *hc)
 {
     weft__backend_stir(hc->far); /* whoever looks here looks at the wire, too */
-    if (atomic_load_explicit(&hc->comm->verdict, memory_order_relaxed) == WEFT_OK)
+    if (!weft__host_failed(hc))
         return weft__cells_progress(hc) | weft__batches_progress(hc);
     if (hc->failed) {
         weft__cells_give_back(hc);
@@ -86,9 +87,9 @@ static unsigned progress(void *state, uint64_t slice_ticks)
 {
     weft__host *host = state;
     unsigned answer = 0;
-    (void)slice_ticks;
     for (weft__host_comm **link = &host->active; *link;) {
         weft__host_comm *hc = *link;
+        host->turn_end = weft__ticks() + slice_ticks / 2; /* so that a second comm gets its turn within the slice */
         answer |= take_turn(hc);
         if (is_busy(hc)) {
             answer |= WEFT_PROGRESS_ATTENTION;
@@ -99,52 +100,6 @@ static unsigned progress(void *state, uint64_t slice_ticks)
         }
     }
     return answer;
-}
-
-/* The part that the operation waits for knows for whom it waits. */
-static void explain_inner(const weft__host_comm *hc, const weft__inner *inner, bool near, char *text, size_t bytes)
-{
-    if (!near)
-        hc->far->table->explain(hc->far_comm, &inner->op, text, bytes);
-    else
-        hc->near->table->explain(hc->near_first, &inner->op, text, bytes);
-}
-
-static void explain_cell(const weft__host_comm *hc, const weft__cell *cell, char *text, size_t bytes)
-{
-    void *near = cell->station == WEFT__ENTER_HOST ? hc->near_first : hc->near_second;
-    if (!weft__inner_ended(&cell->far)) {
-        explain_inner(hc, &cell->far, false, text, bytes);
-        return;
-    }
-    for (int i = 0; i < cell->near_count; i++)
-        if (!weft__inner_ended(&cell->nears[i])) {
-            hc->near->table->explain(near, &cell->nears[i].op, text, bytes);
-            return;
-        }
-    snprintf(text, bytes, "its next part has not begun");
-}
-
-static void explain(void *comm, const weft_op *op, char *text, size_t bytes)
-{
-    const weft__host_comm *hc = comm;
-    snprintf(text, bytes, "it waits for earlier operations of this comm");
-    for (uint64_t serial = hc->closed; serial < hc->opened; serial++) {
-        const weft__cell *cell = &hc->cells[serial % WEFT__CELLS];
-        if (cell->op == op) {
-            explain_cell(hc, cell, text, bytes);
-            return;
-        }
-    }
-    for (const weft__host_batch *b = hc->batches; b; b = b->next) {
-        if (b->op != op)
-            continue;
-        if (!weft__inner_ended(&b->near))
-            explain_inner(hc, &b->near, true, text, bytes);
-        else if (!weft__inner_ended(&b->far))
-            explain_inner(hc, &b->far, false, text, bytes);
-        return;
-    }
 }
 
 const weft_backend weft__backend_host = {
@@ -161,5 +116,5 @@ const weft_backend weft__backend_host = {
     .comm_destroy = weft__host_comm_destroy,
     .start = start,
     .progress = progress,
-    .explain = explain,
+    .explain = weft__host_explain,
 };

@@ -4,10 +4,11 @@
  *
  * A collective is cut into cells, each small enough for the staging that was taken with the comm. A cell goes through
  * stations, and at each station all cells of a comm begin in their order, on all ranks: whatever the timing, what one
- * rank starts meets what the others start. Several cells are on their way, so that memory and wire are busy together.
+ * rank starts meets what the others start. Several cells, of one operation or more, are on their way, so that memory and
+ * wire are busy together.
  *
  * Sums: over the members of a machine in rank order, then over machines in theirs; partial sums of 16-bit types are
- * fp32, also on the wire. */
+ * fp32, also on the wire, and rounded once, after the division of an average. */
 #ifndef WEFT_HOST_HOST_H
 #define WEFT_HOST_HOST_H
 #include <stdbool.h>
@@ -31,6 +32,10 @@ typedef enum weft__station {
     WEFT__STATIONS
 } weft__station;
 
+/* Channels between machines, behind the caller's. On each, all ranks send and receive in the order of cells: what goes
+ * out at one station and comes in at another has a channel of its own. */
+typedef enum weft__way { WEFT__WAY_FIRST, WEFT__WAY_SECOND, WEFT__WAY_ALONG, WEFT__WAYS } weft__way;
+
 /* An operation that another backend carries for this one. */
 typedef struct weft__inner {
     weft_op op;
@@ -45,11 +50,12 @@ typedef struct weft__cell {
     bool first, last; /* of the operation */
     int station;
     bool is_there;      /* has begun at that station */
+    size_t done;        /* of what is done in parts before it has */
     weft__inner *nears; /* [machines] */
     int near_count;
     weft__inner far;
     weft_p2p *messages;
-    unsigned char *input, *partial, *heard, *result, *output; /* staging; see plan.c */
+    unsigned char *whole, *column, *heard; /* staging; see part.h */
 } weft__cell;
 
 /* A batch of messages, in the memory of its operation. */
@@ -84,7 +90,7 @@ typedef struct weft__host_comm {
     const void **sources;                    /* [machines] */
     weft__host_batch *batches, **last_batch; /* that are not done */
 
-    bool failed, active;
+    bool failed, stuck, active; /* stuck: somebody may still write into what was lent */
     struct weft__host_comm *next;
 } weft__host_comm;
 
@@ -92,7 +98,13 @@ typedef struct weft__host {
     weft_world *world;
     const weft__vector *vector;
     weft__host_comm *active;
+    uint64_t turn_end; /* of the comm that has its turn */
 } weft__host;
+
+static inline bool weft__host_failed(const weft__host_comm *hc)
+{
+    return atomic_load_explicit(&hc->comm->verdict, memory_order_relaxed) != WEFT_OK;
+}
 
 /* comm.c */
 /* What carries messages between these ranks, and how; NULL: nothing does, or machines do not alternate as they must. */
@@ -106,23 +118,34 @@ void weft__host_comm_abort(void *comm, weft_result result, const char *text);
 void weft__host_comm_leave(void *comm);
 void weft__host_comm_destroy(void *comm);
 
-/* plan.c: what each collective does at each station */
+/* explain.c */
+void weft__host_explain(void *comm, const weft_op *op, char *text, size_t bytes);
+
+/* plan.c: what each collective does at each station. WEFT_PENDING: a part is done, call again; WEFT_AGAIN: call again
+ * later. */
+typedef weft_result weft__host_begin(weft__host_comm *hc, weft__cell *cell);
 typedef struct weft__host_kind {
     size_t (*extent)(const weft__host_comm *hc, const weft_op *op); /* elements that are cut into cells */
     size_t (*most)(const weft__host_comm *hc, const weft_op *op);   /* of one cell */
-    /* Begin; NULL: nothing is done there. WEFT_AGAIN: the same again later. */
-    weft_result (*at[WEFT__STATIONS])(weft__host_comm *hc, weft__cell *cell);
+    weft__host_begin *at[WEFT__STATIONS];                           /* NULL: nothing is done there */
 } weft__host_kind;
 extern const weft__host_kind weft__host_kinds[];
-/* Bytes of staging that a cell needs, and messages. */
-size_t weft__host_staging_bytes(const weft__host_comm *hc);
-void weft__host_lay_out(const weft__host_comm *hc, weft__cell *cell, unsigned char *staging);
+
+/* sum.c: all-reduce and reduce; scatter.c: reduce-scatter; copy.c: the others */
+weft__host_begin weft__sum_enter, weft__sum_first_far, weft__sum_combine, weft__sum_second_far, weft__sum_second_near,
+    weft__sum_leave;
+weft__host_begin weft__scatter_enter, weft__scatter_first_far, weft__scatter_combine;
+weft__host_begin weft__gather_first_far, weft__gather_second_near;
+weft__host_begin weft__broadcast_first_far, weft__broadcast_second_far, weft__broadcast_second_near;
+weft__host_begin weft__exchange_enter, weft__exchange_first_far;
+weft__host_begin weft__barrier_enter, weft__barrier_first_far;
 
 /* cell.c: cells on their way */
 unsigned weft__cells_progress(weft__host_comm *hc);
 void weft__cells_give_back(weft__host_comm *hc);
 /* Operations of other backends. */
 void weft__inner_prepare(weft__inner *inner, const weft_op *of, weft_collective what);
+enum { WEFT__NEAR_FIRST, WEFT__NEAR_SECOND };
 weft_result weft__near_start(weft__host_comm *hc, weft__cell *cell, int which, weft_collective what, size_t stride);
 weft_result weft__far_start(weft__host_comm *hc, weft__inner *inner);
 static inline bool weft__inner_ended(const weft__inner *inner)

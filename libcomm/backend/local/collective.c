@@ -61,10 +61,12 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
     const weft__collective_row *row = &weft__collectives[c->kind];
     bool in_place_exchange = row->send == WEFT__PART_PER_RANK && row->recv == row->send && c->send == c->recv;
     size_t payload = slot_payload(lc, op);
+    const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
     *d = (weft__descriptor){.count = c->count,
                             .send = WEFT__NOWHERE,
                             .recv = WEFT__NOWHERE,
+                            .mark = whole ? weft__request_mark(&whole->what, whole->number) : 0,
                             .root = weft__is_rooted(row) ? c->root : 0,
                             .kind = (uint8_t)c->kind,
                             .dtype = (uint8_t)c->dtype,

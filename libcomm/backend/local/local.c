@@ -42,7 +42,7 @@ static void close_world(void *state)
     free(state);
 }
 
-weft_result weft__local_start_strided(void *comm, weft_op *op, size_t stride)
+weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole, size_t stride)
 {
     weft__local_comm *lc = comm;
     if (!lc->active) {
@@ -55,7 +55,8 @@ weft_result weft__local_start_strided(void *comm, weft_op *op, size_t stride)
         return WEFT_OK;
     }
     size_t part = op->what.count * weft__dtype_bytes(op->what.dtype);
-    ((weft__local_collective *)op->memory)->stride = stride ? stride : part;
+    *(weft__local_collective *)op->memory =
+        (weft__local_collective){.stride = stride ? stride : part, .whole = whole};
     op->next = NULL;
     *lc->tail = op;
     lc->tail = &op->next;
@@ -64,7 +65,7 @@ weft_result weft__local_start_strided(void *comm, weft_op *op, size_t stride)
 
 static weft_result start(void *comm, weft_op *op)
 {
-    return weft__local_start_strided(comm, op, 0);
+    return weft__local_start_part(comm, op, NULL, 0);
 }
 
 /* Can others come to wait for this rank, although its callers do not? Not while all there is of this comm is one small

@@ -99,9 +99,9 @@ struct weft__local {
 };
 
 /* local.c */
-/* Take a reduce-scatter or all-gather whose parts lie @p stride bytes apart in the larger buffer; 0 = end to end. For
- * backends that compose others. */
-weft_result weft__local_start_strided(void *comm, weft_op *op, size_t stride);
+/* Take a part of operation @p whole of a backend that composes others; members must mean the same whole. The parts of a
+ * reduce-scatter or all-gather may lie @p stride bytes apart in the larger buffer; 0 = end to end. */
+weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole, size_t stride);
 
 /* comm.c: the life of a comm */
 weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
@@ -144,7 +144,8 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
 
 /* In the memory of a collective. */
 typedef struct weft__local_collective {
-    size_t stride; /* bytes from part to part in the larger buffer */
+    size_t stride;       /* bytes from part to part in the larger buffer */
+    const weft_op *whole; /* it is a part of this; NULL = it is whole */
 } weft__local_collective;
 
 static inline size_t weft__local_stride(const weft_op *op)

@@ -22,6 +22,10 @@ static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 
 static void describe(const weft__descriptor *d, char *text, size_t bytes)
 {
+    if (d->mark) {
+        weft__request_tell(d->mark, text, bytes);
+        return;
+    }
     if (!weft__is_collective((weft_collective_kind)d->kind)) {
         snprintf(text, bytes, "collective %d", d->kind);
         return;
@@ -41,7 +45,7 @@ static void describe(const weft__descriptor *d, char *text, size_t bytes)
 static bool same(const weft__descriptor *a, const weft__descriptor *b)
 {
     return a->count == b->count && a->root == b->root && a->kind == b->kind && a->dtype == b->dtype &&
-           a->reduction == b->reduction;
+           a->reduction == b->reduction && a->mark == b->mark;
 }
 
 bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
@@ -53,11 +57,13 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
     const weft__descriptor *mine = weft__page_descriptor(lc->page, op->number);
     const weft__descriptor *theirs = weft__page_descriptor(lc->pages[member], op->number);
     if (!same(mine, theirs)) {
+        const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
         char a[96], b[96];
         describe(theirs, a, sizeof a);
         describe(mine, b, sizeof b);
         weft_backend_fail(lc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s, rank %d for %s",
-                          lc->name, (unsigned long long)op->number, lc->ranks[member], a, lc->ranks[lc->rank], b);
+                          lc->name, (unsigned long long)(whole ? whole : op)->number, lc->ranks[member], a,
+                          lc->ranks[lc->rank], b);
         return false;
     }
     if (theirs->arrived_ticks >= op->last_arrival) {

@@ -18,6 +18,7 @@ typedef struct weft__descriptor {
     uint64_t count;
     uint64_t send, recv; /* offsets in the rank's segment; WEFT__NOWHERE: others cannot reach it */
     uint64_t arrived_ticks;
+    uint64_t mark; /* of the operation that it is a part of; 0 = of none */
     int32_t root;
     uint8_t kind, dtype, reduction;
 } weft__descriptor;

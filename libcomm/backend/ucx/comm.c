@@ -108,6 +108,7 @@ weft_result weft__ucx_comm_create(void *state, const weft_backend_comm *comm, vo
     uc->count = comm->count;
     uc->ranks = comm->ranks;
     uc->streams = 1 + comm->p2p_channels;
+    uc->parts_from = comm->p2p_channels - comm->part_channels;
     uc->tail = &uc->head;
     weft_result result = WEFT_OK;
     if (!alloc_parts(uc))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches of messages: each message is a parcel in the stream of its peer and channel. */
+#include <string.h>
+
 #include "ucx.h"
 
 static weft__ucx_parcel *parcels_of(const weft_op *op)
@@ -50,6 +52,16 @@ void weft__ucx_p2p_start(weft__ucx_comm *uc, weft_op *op)
     }
 }
 
+/* Parts of what two ranks ask for differently. */
+static void fail_parts(weft__ucx_comm *uc, int from, uint64_t theirs, int to, uint64_t ours)
+{
+    char a[96], b[96];
+    weft_backend_tell_part(theirs, a, sizeof a);
+    weft_backend_tell_part(ours, b, sizeof b);
+    weft_backend_fail(uc->comm, WEFT_E_MISMATCH, "comm %s: rank %d asks for %s, rank %d for %s%s", uc->name, from, a,
+                      to, b, strcmp(a, b) == 0 ? ", but not as the same operation of the comm" : "");
+}
+
 bool weft__ucx_p2p_fits(const weft__ucx_lane *lane, const weft__ucx_request *theirs, const weft__ucx_parcel *parcel)
 {
     weft__ucx_comm *uc = lane->uc;
@@ -58,11 +70,14 @@ bool weft__ucx_p2p_fits(const weft__ucx_lane *lane, const weft__ucx_request *the
     if (!parcel)
         return true; /* to be compared when it is asked for */
     const weft__ucx_request *ours = &parcel->request;
-    if (theirs->count != ours->count)
+    bool tags_differ = theirs->number && ours->number && theirs->number != ours->number;
+    if (tags_differ && channel >= uc->parts_from)
+        fail_parts(uc, from, theirs->number, to, ours->number);
+    else if (theirs->count != ours->count)
         weft_backend_fail(uc->comm, WEFT_E_MISMATCH,
                           "comm %s, channel %u: rank %d sends %llu bytes, rank %d receives %llu bytes", uc->name,
                           channel, from, (unsigned long long)theirs->count, to, (unsigned long long)ours->count);
-    else if (theirs->number && ours->number && theirs->number != ours->number)
+    else if (tags_differ)
         weft_backend_fail(uc->comm, WEFT_E_MISMATCH,
                           "comm %s, channel %u: rank %d sends tag %#llx, rank %d receives %#llx", uc->name, channel,
                           from, (unsigned long long)theirs->number, to, (unsigned long long)ours->number);

@@ -192,6 +192,7 @@ struct weft__ucx_comm {
     const int *ranks;      /* world ranks */
     uint32_t number;       /* ours for it */
     uint32_t streams;      /* 1 + channels */
+    uint32_t parts_from;   /* channels from this one on carry parts of collectives */
     weft__ucx_peer *peers; /* [count] */
     weft__ucx_lane *lanes; /* [count * streams] */
 

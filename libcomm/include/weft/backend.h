@@ -101,6 +101,9 @@ typedef struct weft_backend_comm {
     int rank, count;
     const int *ranks;      /**< World ranks of the members; borrowed as long as the comm. */
     uint32_t p2p_channels; /**< 0: there will be no p2p on it. */
+    uint32_t
+        part_channels; /**< The last of these carry parts of collectives for a backend that composes others: tags of
+                                 such messages are for weft_backend_tell_part(). */
 } weft_backend_comm;
 
 /** What `progress` answers. */
@@ -164,6 +167,9 @@ WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char 
 WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
 /** A line for weft's log, cut at about 500 bytes: what a library below has to say. Threads: any. Blocks: local. */
 WEFT_API void weft_backend_log(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
+/** What the sender of a part asks for, of the tag of its message: "all_reduce of 10 fp32, sum". Threads: any. Blocks:
+ *  never. */
+WEFT_API void weft_backend_tell_part(uint64_t tag, char *text, size_t text_bytes);
 /** The sum that every backend makes: dst[i] = sources[0][i] (+) sources[1][i] (+) ... in that order, 16-bit types in
  *  fp32 and rounded once, an average divided by @p source_count before. @p dst may be one of the sources. Threads: any.
  *  Blocks: never. Hot. */

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every collective between machines gives the bits that its definition gives: over the ranks of a machine in their order,
+ * then over machines. */
+#include <weft/memory.h>
+
+#include "host.h"
+#include "values.h"
+
+/* ------------------------------------------------------------------------------------------- one operation */
+
+typedef struct trial {
+    weft_collective_kind kind;
+    weft_dtype dtype;
+    weft_reduction reduction;
+    size_t count;
+    int root;
+    bool in_place, in_heap;
+} trial;
+
+typedef struct memory {
+    unsigned char *send, *recv, *all;
+    size_t recv_bytes;
+} memory;
+
+static size_t parts_sent(const trial *t, int ranks)
+{
+    return t->kind == WEFT_REDUCE_SCATTER || t->kind == WEFT_ALL_TO_ALL ? (size_t)ranks : 1;
+}
+
+static size_t parts_received(const trial *t, int ranks)
+{
+    return t->kind == WEFT_ALL_GATHER || t->kind == WEFT_ALL_TO_ALL ? (size_t)ranks : 1;
+}
+
+enum { GUARD = 64 };
+
+/* Both buffers with a guard behind the result, or one for both. */
+static memory place(weft_world *world, const trial *t, int rank, int ranks)
+{
+    size_t size = weft_dtype_bytes(t->dtype), one = t->count * size;
+    size_t sent = one * parts_sent(t, ranks), received = one * parts_received(t, ranks);
+    size_t bytes = sent + received + 3 * GUARD;
+    memory m = {.recv_bytes = received};
+    void *all = NULL;
+    if (t->in_heap)
+        CHECK_OK(weft_memory_alloc(world, bytes, &all));
+    else
+        CHECK(all = malloc(bytes));
+    m.all = all;
+    memset(m.all, 0x5a, bytes);
+    m.recv = m.all;
+    m.send = m.all + received + GUARD + GUARD - (received + GUARD) % GUARD;
+    if (t->in_place && sent >= received)
+        m.send = m.all, m.recv = m.all + (sent > received ? (size_t)rank * one : 0);
+    else if (t->in_place)
+        m.send = m.recv + (size_t)rank * one;
+    for (size_t i = 0; i < t->count * parts_sent(t, ranks); i++)
+        value_write(m.send + i * size, t->dtype, i, rank);
+    return m;
+}
+
+/* Element @p i of the result. */
+static void result_at(void *to, const trial *t, size_t i, int rank, shape s)
+{
+    switch (t->kind) {
+    case WEFT_REDUCE_SCATTER:
+        value_reduce(to, t->dtype, t->reduction, (size_t)rank * t->count + i, s);
+        break;
+    case WEFT_ALL_GATHER:
+        value_write(to, t->dtype, i % t->count, (int)(i / t->count));
+        break;
+    case WEFT_BROADCAST:
+        value_write(to, t->dtype, i, t->root);
+        break;
+    case WEFT_ALL_TO_ALL:
+        value_write(to, t->dtype, (size_t)rank * t->count + i % t->count, (int)(i / t->count));
+        break;
+    default:
+        value_reduce(to, t->dtype, t->reduction, i, s);
+        break;
+    }
+}
+
+static void check(const trial *t, const memory *m, int rank, shape s)
+{
+    int ranks = s.machines * s.per_machine;
+    size_t size = weft_dtype_bytes(t->dtype), count = t->count * parts_received(t, ranks);
+    size_t step = count > 20000 ? 13 : 1; /* a prime: ends of pieces come in all places */
+    unsigned char want[8];
+    if (t->kind == WEFT_BARRIER || (t->kind == WEFT_REDUCE && t->root != rank))
+        return;
+    for (size_t i = 0; i < count; i = i + step < count || i == count - 1 ? i + step : count - 1) {
+        result_at(want, t, i, rank, s);
+        if (!value_is(m->recv + i * size, want, t->dtype))
+            FAIL("%s of %zu %s, %s, root %d, %s, on %d x %d ranks: element %zu of rank %d is wrong",
+                 weft_collective_string(t->kind), t->count, weft_dtype_string(t->dtype),
+                 weft_reduction_string(t->reduction), t->root, t->in_place ? "in place" : "not in place", s.machines,
+                 s.per_machine, i, rank);
+    }
+    for (int i = 0; !t->in_place && i < GUARD; i++)
+        CHECK(m->recv[m->recv_bytes + (size_t)i] == 0x5a);
+}
+
+static void start(weft_comm *comm, const trial *t, const memory *m, weft_work *work)
+{
+    weft_collective c = WEFT_COLLECTIVE_INIT;
+    c.kind = t->kind;
+    c.dtype = t->dtype;
+    c.reduction = t->reduction;
+    c.root = t->root;
+    c.send = m->send;
+    c.recv = m->recv;
+    c.count = t->count;
+    CHECK_OK(weft_collective_start(comm, &c, WEFT_STREAM_HOST, work));
+}
+
+/* ------------------------------------------------------------------------------------------- many */
+
+enum { AT_ONCE = 5 };
+
+/* Trials that go on at once. */
+typedef struct flight {
+    weft_world *world;
+    weft_comm *comm;
+    shape shape;
+    trial trials[AT_ONCE];
+    memory memories[AT_ONCE];
+    weft_work works[AT_ONCE];
+    int count;
+} flight;
+
+static void land(flight *f)
+{
+    for (int i = f->count; i-- > 0;) {
+        CHECK_OK(weft_work_finish(f->works[i], WEFT_STREAM_HOST));
+        check(&f->trials[i], &f->memories[i], weft_comm_rank(f->comm), f->shape);
+        if (f->trials[i].in_heap)
+            weft_memory_free(f->world, f->memories[i].all);
+        else
+            free(f->memories[i].all);
+    }
+    f->count = 0;
+}
+
+static void try_one(flight *f, trial t)
+{
+    int i = f->count++;
+    f->trials[i] = t;
+    f->memories[i] = place(f->world, &t, weft_comm_rank(f->comm), weft_comm_size(f->comm));
+    start(f->comm, &t, &f->memories[i], &f->works[i]);
+    if (f->count == AT_ONCE)
+        land(f);
+}
+
+static bool makes_sense(const trial *t)
+{
+    bool reduces = t->kind == WEFT_ALL_REDUCE || t->kind == WEFT_REDUCE_SCATTER || t->kind == WEFT_REDUCE;
+    return reduces ? t->dtype <= WEFT_FP64 || t->reduction != WEFT_AVERAGE : t->reduction == WEFT_SUM;
+}
+
+/* Every type with every collective and reduction; counts, roots, places and memories in turn, others on other shapes. */
+static void all_kinds(weft_world *world, void *argument)
+{
+    static const size_t counts[] = {0, 1, 7, 16, 4097, 100003};
+    shape s = *(const shape *)argument;
+    int ranks = weft_world_size(world), turn = s.machines * 7 + s.per_machine;
+    flight f = {.world = world, .comm = comm_of(world, "all", NULL, 0, "host"), .shape = s};
+    for (int kind = 0; kind < WEFT_COLLECTIVE_KINDS; kind++)
+        for (int dtype = 0; dtype < WEFT_DTYPES; dtype++)
+            for (int reduction = 0; reduction < WEFT_REDUCTIONS; reduction++, turn += 5) {
+                trial t = {.kind = kind, .dtype = dtype, .reduction = reduction, .root = turn % ranks};
+                for (int n = 0; n < (test_is_slow() ? 1 : 2) && makes_sense(&t); n++, turn++) {
+                    t.count = counts[(turn + turn / 6) % 6];
+                    t.in_place = turn / 2 % 2;
+                    t.in_heap = turn % 3 != 0;
+                    try_one(&f, t);
+                }
+            }
+    for (int kind = 0; kind < WEFT_COLLECTIVE_KINDS; kind++)
+        for (int n = 0; n < 4; n++)
+            try_one(&f, (trial){.kind = kind,
+                                .dtype = n % 2 ? WEFT_BF16 : WEFT_FP32,
+                                .count = counts[5 - (size_t)n / 2],
+                                .root = ranks - 1 - n,
+                                .in_place = n / 2,
+                                .in_heap = n != 1});
+    land(&f);
+    weft_comm_destroy(f.comm);
+}
+
+TEST(two_machines_of_two)
+{
+    run_on((shape){2, 2}, all_kinds, &(shape){2, 2});
+}
+TEST(two_machines_of_three)
+{
+    run_on((shape){2, 3}, all_kinds, &(shape){2, 3});
+}
+TEST(three_machines_of_two)
+{
+    run_on((shape){3, 2}, all_kinds, &(shape){3, 2});
+}
+TEST(two_machines_of_four)
+{
+    run_on((shape){2, 4}, all_kinds, &(shape){2, 4});
+}
+TEST(four_machines_of_two)
+{
+    run_on((shape){4, 2}, all_kinds, &(shape){4, 2});
+}
+
+static void large(weft_world *world, void *argument)
+{
+    shape s = *(const shape *)argument;
+    size_t count = test_is_slow() ? 300007 : 1048577;
+    flight f = {.world = world, .comm = comm_of(world, "all", NULL, 0, "host"), .shape = s};
+    for (int kind = 0; kind < WEFT_BARRIER; kind++)
+        for (int n = 0; n < 2; n++)
+            try_one(&f, (trial){.kind = kind,
+                                .dtype = n ? WEFT_BF16 : WEFT_FP32,
+                                .reduction = kind == WEFT_REDUCE ? WEFT_AVERAGE : WEFT_SUM,
+                                .count = count,
+                                .root = 1,
+                                .in_place = n == kind % 2,
+                                .in_heap = n != 0});
+    land(&f);
+    weft_comm_destroy(f.comm);
+}
+
+TEST(large_ones_are_cut_into_many_cells)
+{
+    run_on((shape){2, 2}, large, &(shape){2, 2});
+}
+
+/* ------------------------------------------------------------------------------------------- by hand */
+
+static uint16_t bf16(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void sums_by_hand(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_of(world, "all", NULL, 0, "host");
+    int rank = weft_comm_rank(comm), ranks = weft_comm_size(comm);
+    static uint16_t in[3000], out[3000];
+    for (int i = 0; i < 3000; i++)
+        in[i] = bf16(rank == i % ranks ? 256.0f : 1.0f);
+    for (size_t count = 1; count <= 3000; count += 2999) {
+        CHECK_OK(weft_all_reduce_run(comm, in, out, count, WEFT_BF16, WEFT_SUM, WEFT_STREAM_HOST));
+        for (size_t i = 0; i < count; i++)
+            CHECK_INT(out[i], bf16(256.0f + (float)(ranks - 1) - (float)((ranks - 1) % 2))); /* ties to even */
+    }
+    for (int i = 0; i < 3000; i++)
+        in[i] = bf16(1.0f);
+    CHECK_OK(weft_all_reduce_run(comm, in, in, 3000, WEFT_BF16, WEFT_AVERAGE, WEFT_STREAM_HOST));
+    for (int i = 0; i < 3000; i++)
+        CHECK_INT(in[i], bf16(1.0f));
+    static uint16_t large[500];
+    for (int i = 0; i < 500; i++)
+        large[i] = 0x7b53; /* 60000 */
+    CHECK_OK(weft_all_reduce_run(comm, large, large, 500, WEFT_FP16, WEFT_AVERAGE, WEFT_STREAM_HOST));
+    for (int i = 0; i < 500; i++)
+        CHECK_INT(large[i], 0x7b53);
+    float nan[2] = {rank == ranks - 1 ? NAN : 1.0f, (float)rank};
+    CHECK_OK(weft_all_reduce_run(comm, nan, nan, 2, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST));
+    CHECK(isnan(nan[0]) && nan[1] == (float)(ranks - 1));
+    weft_comm_destroy(comm);
+}
+
+/* 256 + 7 ones are 263, which bf16 rounds to 264; added one by one in bf16 they would stay 256. */
+static void eight_by_hand(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_of(world, "all", NULL, 0, "host");
+    uint16_t value = bf16(weft_comm_rank(comm) == 0 ? 256.0f : 1.0f);
+    CHECK_OK(weft_all_reduce_run(comm, &value, &value, 1, WEFT_BF16, WEFT_SUM, WEFT_STREAM_HOST));
+    CHECK_INT(value, bf16(264.0f));
+    weft_comm_destroy(comm);
+}
+
+TEST(sums_of_16_bits_are_rounded_once)
+{
+    run_on((shape){2, 4}, eight_by_hand, NULL);
+}
+TEST(averages_and_nan_on_six_ranks)
+{
+    run_on((shape){3, 2}, sums_by_hand, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- order */
+
+/* Roots, collectives and sizes that make cells of one operation overtake those of others wherever they may. */
+static void mixed(weft_world *world, void *argument)
+{
+    shape s = *(const shape *)argument;
+    int ranks = weft_world_size(world), rank = weft_world_rank(world);
+    weft_comm *comms[2] = {comm_of(world, "one", NULL, 0, "host"), comm_of(world, "two", NULL, 0, "host")};
+    flight f[2] = {{.world = world, .comm = comms[0], .shape = s}, {.world = world, .comm = comms[1], .shape = s}};
+    uint32_t x = 1;
+    for (int n = 0; n < (test_is_slow() ? 60 : 300); n++) {
+        x = x * 1664525u + 1013904223u;
+        size_t count = x >> 30 ? (x >> 8) % 500 : (x >> 8) % 70000;
+        trial t = {.kind = (weft_collective_kind)((x >> 24) % WEFT_COLLECTIVE_KINDS),
+                   .dtype = x >> 29 & 1 ? WEFT_FP32 : WEFT_BF16,
+                   .count = count,
+                   .root = (int)(x >> 16) % ranks,
+                   .in_place = x >> 28 & 1,
+                   .in_heap = true};
+        if (n % 50 == rank)
+            pause_ms(2);
+        try_one(&f[n / 3 % 2], t);
+    }
+    land(&f[0]);
+    land(&f[1]);
+    weft_comm_destroy(comms[0]);
+    weft_comm_destroy(comms[1]);
+}
+
+TEST(operations_of_two_comms_go_on_at_once)
+{
+    run_on((shape){3, 2}, mixed, &(shape){3, 2});
+}
+
+/* An operation runs after one of another comm, whose result it takes along. */
+static void chained(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { COUNT = 50000 };
+    weft_comm *one = comm_of(world, "one", NULL, 0, "host"), *two = comm_of(world, "two", NULL, 0, "host");
+    int ranks = weft_world_size(world);
+    float *buffer = malloc(COUNT * sizeof *buffer);
+    for (int n = 0; n < 10; n++) {
+        weft_work first, second;
+        for (int i = 0; i < COUNT; i++)
+            buffer[i] = 1;
+        CHECK_OK(weft_all_reduce_start(one, buffer, buffer, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &first));
+        weft_collective c = WEFT_COLLECTIVE_INIT;
+        c.kind = WEFT_ALL_REDUCE;
+        c.dtype = WEFT_FP32;
+        c.send = c.recv = buffer;
+        c.count = COUNT;
+        c.after = first;
+        CHECK_OK(weft_collective_start(two, &c, WEFT_STREAM_HOST, &second));
+        CHECK_OK(weft_work_finish(second, WEFT_STREAM_HOST));
+        CHECK_OK(weft_work_finish(first, WEFT_STREAM_HOST));
+        for (int i = 0; i < COUNT; i++)
+            CHECK(buffer[i] == (float)(ranks * ranks));
+    }
+    free(buffer);
+    weft_comm_destroy(one);
+    weft_comm_destroy(two);
+}
+
+TEST(an_operation_runs_after_one_of_another_comm)
+{
+    run_on((shape){2, 2}, chained, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- who gets what */
+
+static void backends_of_groups(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    static const struct {
+        const char *name, *backend;
+        int count, ranks[6];
+    } groups[] = {
+        {"one machine", "local", 3, {0, 1, 2}},       {"the other", "local", 2, {3, 5}},
+        {"one a machine", "testwire", 2, {1, 4}},     {"uneven", "testwire", 3, {0, 1, 4}},
+        {"in turns", "testwire", 4, {0, 3, 1, 4}},    {"even", "host", 4, {0, 2, 3, 5}},
+        {"backwards", "host", 6, {5, 4, 3, 2, 1, 0}},
+    };
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        bool is_member = false;
+        for (int i = 0; i < groups[g].count; i++)
+            is_member |= groups[g].ranks[i] == rank;
+        if (!is_member)
+            continue;
+        weft_comm *comm = comm_of(world, groups[g].name, groups[g].ranks, groups[g].count, groups[g].backend);
+        CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+        weft_comm_destroy(comm);
+    }
+}
+
+TEST(groups_get_the_backend_of_their_machines)
+{
+    run_on((shape){2, 3}, backends_of_groups, NULL);
+}
