@@ -168,6 +168,7 @@ static void dies_at_work(weft_world *world, void *argument)
     weft_comm *comm = comm_of(world, "mourning", NULL, 0, "host");
     float *buffer = calloc(LARGE, sizeof *buffer);
     weft_result result = WEFT_OK;
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     if (weft_world_rank(world) == d->who) {
         struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
         timer_t timer;
