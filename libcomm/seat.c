@@ -22,7 +22,7 @@ static weft__work *work_of(weft_op *op)
 
 void weft__progress_done(weft_op *op, weft_result result)
 {
-    if (op->waited == WEFT__PART_OF_ANOTHER) {
+    if (__atomic_load_n(&op->waited, __ATOMIC_RELAXED) == WEFT__PART_OF_ANOTHER) {
         op->last = op->last ? op->last : weft__ticks();
         op->result = (int32_t)result;
         return;

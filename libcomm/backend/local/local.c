@@ -55,8 +55,7 @@ weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole
         return WEFT_OK;
     }
     size_t part = op->what.count * weft__dtype_bytes(op->what.dtype);
-    *(weft__local_collective *)op->memory =
-        (weft__local_collective){.stride = stride ? stride : part, .whole = whole};
+    *(weft__local_collective *)op->memory = (weft__local_collective){.stride = stride ? stride : part, .whole = whole};
     op->next = NULL;
     *lc->tail = op;
     lc->tail = &op->next;

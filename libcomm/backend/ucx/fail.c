@@ -126,7 +126,7 @@ static size_t name_unfinished(const weft__ucx_lane *lane, const weft_op *op, cha
         if (!p || p->op != op)
             continue;
         char channel[32] = "";
-        if (lane->stream)
+        if (lane->stream && lane->stream - 1u < lane->uc->parts_from)
             snprintf(channel, sizeof channel, " on channel %u", lane->stream - 1u);
         used += (size_t)snprintf(text + used, bytes - used, "%srank %d has %s %zu of %zu bytes%s", used ? "; " : "",
                                  lane->uc->ranks[lane->member], sides[i].has, p->done, p->bytes, channel);

@@ -360,6 +360,36 @@ TEST(an_operation_runs_after_one_of_another_comm)
     run_on((shape){2, 2}, chained, NULL);
 }
 
+/* A rank that started an operation makes no further call until it sees the result. */
+static void computes(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { COUNT = 200000 };
+    weft_comm *comm = comm_of(world, "all", NULL, 0, "host");
+    int ranks = weft_world_size(world);
+    float *in = malloc(COUNT * sizeof *in), *out = calloc(COUNT, sizeof *out);
+    for (int i = 0; i < COUNT; i++)
+        in[i] = 1;
+    for (int n = 0; n < 5; n++) {
+        weft_work work;
+        memset(out, 0, COUNT * sizeof *out);
+        CHECK_OK(weft_all_reduce_start(comm, in, out, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        while (__atomic_load_n((int *)&out[COUNT - 1], __ATOMIC_RELAXED) == 0)
+            pause_ms(1);
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+        for (int i = 0; i < COUNT; i++)
+            CHECK(out[i] == (float)ranks);
+    }
+    free(in);
+    free(out);
+    weft_comm_destroy(comm);
+}
+
+TEST(operations_go_on_while_their_callers_compute)
+{
+    run_on((shape){2, 2}, computes, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- who gets what */
 
 static void backends_of_groups(weft_world *world, void *argument)

@@ -125,6 +125,32 @@ TEST(an_aborted_comm_ends_on_all_machines_and_others_go_on)
         run_on((shape){2, 2}, aborts_at_work, &who);
 }
 
+/* Nobody finishes what was started. */
+static void destroys_at_work(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_of(world, "left", NULL, 0, "host"), *well = comm_of(world, "well", NULL, 0, "host");
+    float *buffer = calloc(LARGE, sizeof *buffer);
+    weft_work works[4];
+    weft_p2p m = {.kind = WEFT_RECV, .peer = (weft_world_rank(world) + 1) % 4, .buffer = &(float){0}, .count = 1};
+    weft_result result = start_messages(comm, &m, 1, &works[3]);
+    for (int i = 0; i < 3 && result == WEFT_OK; i++) /* another may have given up already */
+        result = weft_all_reduce_start(comm, buffer, buffer, LARGE, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &works[i]);
+    CHECK(result == WEFT_OK || result == WEFT_E_ABORTED);
+    CHECK_OK(weft_comm_abort(comm));
+    weft_comm_destroy(comm);
+    CHECK_OK(weft_barrier_run(well, WEFT_STREAM_HOST)); /* those that have not given up may read it until they do */
+    free(buffer);
+    weft_comm_destroy(well);
+}
+
+TEST(a_comm_is_destroyed_with_operations_under_way)
+{
+    quiet();
+    for (int i = 0; i < 5; i++)
+        run_on((shape){2, 2}, destroys_at_work, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- coming late */
 
 static void waits_in_vain(weft_world *world, void *argument)
