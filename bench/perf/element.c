@@ -29,8 +29,8 @@ static uint64_t bits_of(half h, double number)
     double size = fabs(number);
     if (isnan(number))
         return infinity | 1;
-    if (isinf(size))
-        return sign | infinity;
+    if (isinf(size) || size == 0)
+        return sign | (size == 0 ? 0 : infinity);
     int exponent;
     frexp(size, &exponent); /* size < 2^exponent */
     int power = exponent - 1 < 1 - h.bias ? 1 - h.bias : exponent - 1;

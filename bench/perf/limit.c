@@ -15,13 +15,11 @@ bool perf_limit_of(const perf_subject *s, bool in_place, perf_limit *limit_out)
         *limit_out = limit;
         return s->dtype == WEFT_FP32 && s->reduction == WEFT_SUM;
     }
-    size_t received = 0;
-    for (int i = 0; perf_receives(s) && i < perf_pieces(s); i++)
-        received += o->piece(s, i).count;
-    bool holds_own = in_place && perf_receives(s) && perf_sends(s) &&
-                     (o->receivers == PERF_ROOT || o->senders == PERF_ROOT ||
-                      perf_send_offset(s) != perf_recv_offset(s) || o->recv == PERF_PART_PER_RANK);
-    limit.copied = (received - (holds_own ? s->count : 0)) * bytes;
+    for (int i = 0; perf_receives(s) && i < perf_pieces(s); i++) {
+        perf_piece piece = o->piece(s, i);
+        if (!in_place || piece.source != s->rank) /* else it lies there already */
+            limit.copied += piece.count * bytes;
+    }
     *limit_out = limit;
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limit of an operation: what one rank reads and writes for it, in memory of its own, without waiting for anybody. */
+/* The limit of an operation: what one rank reads and writes for it, in memory of its own, without waiting for
+ * anybody. */
 #ifndef WEFT_BENCH_PERF_LIMIT_H
 #define WEFT_BENCH_PERF_LIMIT_H
 #include "perf/operations.h"

@@ -32,8 +32,8 @@ typedef struct perf_clock {
 weft_result perf_clock_open(perf_clock *clock, weft_comm *control, size_t most_samples, perf_pick pick);
 void perf_clock_close(perf_clock *clock);
 
-/* Find out how many calls make a sample, and how many samples take @p row_us; @p samples > 0: so many. The same answer on
- * all ranks. Collective. */
+/* Find out how many calls make a sample, and how many samples take @p row_us; @p samples > 0: so many. The same answer
+ * on all ranks. Collective. */
 weft_result perf_plan_make(perf_clock *clock, const perf_loop *loop, size_t samples, double row_us,
                            perf_plan *plan_out);
 /* Measure; clock->all then begins with the time of a call in each sample, in us, the same on all ranks. Allocates

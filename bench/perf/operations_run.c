@@ -28,31 +28,33 @@ static int refuse_launcher(int threads)
 
 static int run(const perf_settings *s, const char *name)
 {
-    perf_job job = {.settings = s, .name = name, .bind = true};
+    perf_job job = {.settings = s, .name = name, .bind = s->threads * s->gpus > 1};
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     weft_result result;
     int threads = s->threads * s->gpus, code = threads > 1 ? refuse_launcher(threads) : EXIT_DONE;
     if (code != EXIT_DONE)
         return code;
     config.timeout_ms = (uint32_t)s->timeout_s * 1000;
-    if (threads > 1) {
+    if (threads > 1)
         result = weft_team_run(threads, &config, perf_sweep, &job);
-    } else {
-        job.bind = getenv("WEFT_THREADS") != NULL;
+    else
         result = weft_world_run(&config, perf_sweep, &job);
-    }
     if (result != WEFT_OK)
-        return complain(result == WEFT_E_TIMEOUT ? EXIT_DEADLINE : EXIT_FAILED, "%s", weft_last_error());
+        return complain(result == WEFT_E_TIMEOUT ? EXIT_DEADLINE : EXIT_FAILED, "%s",
+                        *weft_last_error() ? weft_last_error() : weft_result_string(result));
     return atomic_load(&job.code);
 }
 
-static int read_and_run(bool limits_only, const perf_operation *only, int argc, char **argv)
+/* @p main_argv: main()'s, if the command may start itself again. */
+static int read_and_run(bool limits_only, const perf_operation *only, int argc, char **argv, char **main_argv)
 {
     perf_settings s = {.limits_only = limits_only};
     char name[64];
     int code = perf_settings_read(&s, only, argc, argv);
     if (code != OPTIONS_GO)
         return code;
+    if (s.contend)
+        perf_product_open(main_argv);
     snprintf(name, sizeof name,
              limits_only             ? "limits"
              : s.operation_count > 1 ? "perf"
@@ -63,12 +65,12 @@ static int read_and_run(bool limits_only, const perf_operation *only, int argc, 
 
 int perf_operations(int argc, char **argv)
 {
-    return read_and_run(false, NULL, argc, argv);
+    return read_and_run(false, NULL, argc, argv, argv - 1);
 }
 
 int perf_limits(int argc, char **argv)
 {
-    return read_and_run(true, NULL, argc, argv);
+    return read_and_run(true, NULL, argc, argv, argv - 2);
 }
 
 int perf_as_program(int argc, char **argv)
@@ -77,5 +79,5 @@ int perf_as_program(int argc, char **argv)
     size_t length = strlen(name);
     bool is_perf = length > 5 && strcmp(name + length - 5, "_perf") == 0;
     const perf_operation *only = is_perf ? perf_operation_named(name, length) : NULL;
-    return only ? read_and_run(false, only, argc, argv) : -1;
+    return only ? read_and_run(false, only, argc, argv, argv) : -1;
 }

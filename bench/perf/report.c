@@ -10,6 +10,7 @@
 
 #include "perf/cores.h"
 #include "perf/measure.h"
+#include "perf/product.h"
 
 /* ------------------------------------------------------------------------------------------- the head */
 
@@ -55,6 +56,8 @@ void perf_report_begin(perf_report *r, const char *name, const perf_who *who, in
             perf_buffer_mode_name(s->buffers), s->memory == PERF_HEAP ? "weft_memory_alloc()" : "malloc",
             s->iterations ? "samples as iters says" : "samples as many as fit", s->rounds,
             (const char *const[]){"rank 0", "the mean rank", "the fastest rank", "the slowest rank"}[s->average]);
+    if (s->contend)
+        fprintf(r->text, "# Beside: a matrix product by %s on a thread of each rank\n", perf_product_name);
     print_probe(r->text, probe_ns);
     if (ranks == 1)
         fprintf(r->text, "# One rank: nothing is exchanged, busbw is 0 by definition. Start ranks with weft run -n N, "
@@ -89,9 +92,11 @@ void perf_report_head(perf_report *r, const perf_operation *operation, int ranks
     int half = s->per_iteration ? 67 : 31;
     if (s->operation_count > 1)
         fprintf(r->text, "# %s\n", operation->name);
-    if (operation->power_of_two && (ranks & (ranks - 1)))
-        fprintf(r->text, "# hypercube wants a power of two, not %d ranks: left out\n", ranks);
-    else if (!operation->in_place)
+    if (operation->power_of_two && (ranks & (ranks - 1))) {
+        fprintf(r->text, "# left out: it wants a power of two, not %d ranks\n", ranks);
+        return;
+    }
+    if (!operation->in_place)
         fprintf(r->text, "# %s is never in place: those columns are 0\n", operation->name);
     fprintf(r->text, "# %50s  %*s  %*s\n", "", half / 2 + 6, "out-of-place", half - 4, "in-place");
     fprintf(r->text, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");

@@ -2,16 +2,16 @@
 /* The options of nccl-tests, and those that it lacks. */
 #include "perf/settings.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "complain.h"
 
 #define FIELD(name) offsetof(perf_settings, name)
-#define NONE_HERE   "0", "nothing on the host; only 0 is understood"
+#define ZERO(help)  OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help /* any other value would ask for what is not here */
 
 static const option table[] = {
     {"b", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", "smallest size; K M G may follow (default 32M)"},
@@ -80,50 +80,54 @@ static const option table[] = {
      "measure again beside a matrix product on every rank, and show what both lose"},
     {"p", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1", "understood, without effect: ranks always start together"},
     {"parallel_init", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1", NULL},
-    {"G", OPTION_CHOICE, FIELD(only_zero), 0, 0, NONE_HERE},
-    {"cudagraph", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"y", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"stream_null", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"C", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"report_cputime", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"R", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"local_register", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"D", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"device_implementation", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"M", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"K", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
-    {"per_iter_skip", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", NULL},
+    {"G", ZERO("there are no CUDA graphs here: 0")},
+    {"cudagraph", ZERO(NULL)},
+    {"y", ZERO("there are no CUDA streams here: 0")},
+    {"stream_null", ZERO(NULL)},
+    {"C", ZERO("times are those of completion: 0")},
+    {"report_cputime", ZERO(NULL)},
+    {"R", ZERO("see --memory: 0")},
+    {"local_register", ZERO(NULL)},
+    {"D", ZERO("there is no device code: 0")},
+    {"device_implementation", ZERO(NULL)},
+    {"M", ZERO("nothing is reported of memory: 0")},
+    {"K", ZERO("no sample is left out: 0")},
+    {"per_iter_skip", ZERO(NULL)},
 };
 enum { TABLE = sizeof table / sizeof *table };
 
 static const char usage[] =
-    "usage: weft perf OPERATION... [options]        weft perf limits [OPERATION...] [options]\n"
-    "       OPERATION_perf [options]\n\n"
+    "usage: weft perf OPERATION... [options]\n"
+    "       weft perf limits [OPERATION...] [options]\n"
+    "       OPERATION_perf [options]\n"
+    "\n"
     "operations: all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv\n"
-    "hypercube, or all. The table and the options are those of nccl-tests. Ranks come from `weft run -n N`, mpirun or\n"
-    "torchrun, or are threads with -t N; of one rank alone busbw is 0.\n\n"
-    "time, algbw and busbw are of the median sample. A sample is a run of calls, long enough for the clock: 10 us. "
-    "The\n"
-    "ranks take their times themselves, and of each sample that of the slowest counts (-a). Without -n there are 20\n"
-    "samples, and more (up to 1000) while they take less than --row-ms. Samples follow each other without a barrier\n"
-    "(-z), after one at the beginning.\n\n"
-    "--buffers  rotated    each call takes the next of many buffers, which do not fit the caches together\n"
-    "           same       every call takes the same buffers: nobody writes the input or reads the output in between,\n"
-    "                      so caches hold what they would not hold in a program\n"
-    "           rewritten  before each call every rank writes its input, then a barrier; neither is timed. Timed is "
-    "the\n"
-    "                      call, and after it the reading of the whole output by its rank.\n\n"
-    "#wrong is counted over all ranks: in a call of its own (-c), and in what the last timed call left in every "
-    "buffer,\n"
-    "where reductions in place have been repeated on their own results. alltoallv: rank i has for rank j none, a half\n"
-    "or the whole of a part, by (i + j + 1) mod 3. Wrong values end the command with exit code 7.\n\n"
-    "With several --backend each size is measured with each in turn, --rounds times; ratio is the median over the\n"
-    "rounds of its median time over that of the first: above 1 it is slower. --limits: the same reads and writes by "
-    "as\n"
-    "many ranks, each in memory of its own without waiting for any other, by the fastest of a few ways of storing; "
-    "the\n"
-    "share is limit over time. Of reductions only for sums of float.\n\n"
-    "The probe sends a flag to and fro between the cores of ranks 0 and 1: ns one way.";
+    "hypercube, or all. Table and options are those of nccl-tests. Ranks come from `weft run -n N`, mpirun or\n"
+    "torchrun, or are threads (-t N); of one rank alone busbw is 0.\n"
+    "\n"
+    "time is that of the median sample, and algbw and busbw follow from it. A sample is a run of calls, long enough\n"
+    "for the clock: 10 us. Ranks take the time themselves; of each sample that of the slowest rank counts (-a).\n"
+    "Without -n there are 20 samples, and more, up to 1000, while they take less than --row-ms. After a barrier at\n"
+    "the beginning samples follow each other without one (-z).\n"
+    "\n"
+    "--buffers rotated: each call takes the next of many buffers, which together do not fit the caches. same: every\n"
+    "call takes the same ones; nobody writes the input or reads the output in between, so caches hold what they would\n"
+    "not hold in a program. rewritten: before each call every rank writes its input and waits for the others, which\n"
+    "is not timed; the time is that of the call and, behind it, of reading the whole output on each rank.\n"
+    "\n"
+    "#wrong counts elements on all ranks: in calls of their own (-c), and in what the last timed call left in every\n"
+    "buffer; in place, reductions have then been repeated on their own results. Wrong values end the command with\n"
+    "exit code 7. alltoallv: what rank i has for rank j is nothing, a half or a whole part, by (i + j + 1) mod 3.\n"
+    "\n"
+    "Several --backend are measured in turn at each size, --rounds times. ratio is the median over the rounds of a\n"
+    "backend's median time over that of the first: above 1 it is slower than the first.\n"
+    "--limits: the time of the same reads and writes by as many ranks, each in memory of its own, none waiting for\n"
+    "another, by the fastest of a few ways to store; share is limit over time. Not with --buffers rewritten, and of\n"
+    "reductions only for sums of float.\n"
+    "--contend: slower is the time beside a matrix product over the time without, product the part of its rate that\n"
+    "was left to the product, which runs on a thread of its own on the cores of each rank.\n"
+    "\n"
+    "The probe sends a flag to and fro between the cores of ranks 0 and 1: ns one way; more than 160 is called far.";
 
 /* ------------------------------------------------------------------------------------------- names */
 
@@ -230,20 +234,18 @@ static int read_operation(perf_settings *s, const char *word)
 /* A value may follow its letter at once, as in -b8: here it becomes a word of its own. */
 static char **take_apart(int argc, char **argv, int *count)
 {
+    static char letters[UCHAR_MAX + 1][3], help[] = "--help";
     char **words = malloc((2 * (size_t)argc + 1) * sizeof *words);
     *count = 0;
     for (int i = 0; words && i < argc; i++) {
         const char *value;
-        char letter[3] = {'-', argv[i][0] == '-' ? argv[i][1] : 0, 0};
-        bool attached = letter[1] && letter[1] != '-' && argv[i][2] && argv[i][2] != '=' && i > 0 &&
-                        !options_find(table, TABLE, argv[i], &value);
-        const option *o = attached ? options_find(table, TABLE, letter, &value) : NULL;
-        if (o) {
-            words[(*count)++] = strdup(letter);
-            words[(*count)++] = argv[i] + 2;
-        } else {
-            words[(*count)++] = argv[i];
-        }
+        char *letter = letters[(unsigned char)(argv[i][0] == '-' ? argv[i][1] : 0)];
+        snprintf(letter, sizeof *letters, "%.2s", argv[i][0] == '-' ? argv[i] : "");
+        bool attached = letter[0] && letter[1] && letter[1] != '-' && argv[i][2] && argv[i][2] != '=' &&
+                        !options_find(table, TABLE, argv[i], &value) && options_find(table, TABLE, letter, &value);
+        if (attached)
+            words[(*count)++] = letter;
+        words[(*count)++] = attached ? argv[i] + 2 : strcmp(argv[i], "-h") == 0 ? help : argv[i];
     }
     return words;
 }
@@ -311,8 +313,10 @@ int perf_settings_read(perf_settings *s, const perf_operation *only, int argc, c
                          .limits_only = limits_only,
                          .limits = limits_only};
     int count;
-    char **words = take_apart(argc, argv, &count); /* kept: settings borrow from it */
-    return words ? read_words(s, only, count, words) : complain(EXIT_FAILED, "no memory for the options");
+    char **words = take_apart(argc, argv, &count);
+    int code = words ? read_words(s, only, count, words) : complain(EXIT_FAILED, "no memory for the options");
+    free(words); /* the texts are those of argv */
+    return code;
 }
 
 size_t perf_next_size(const perf_settings *s, size_t bytes)

@@ -22,7 +22,7 @@
             return try_result_;           \
     } while (0)
 
-enum { PROBE_MS = 50, PROBE_ROW_MS = 2 };
+static const double probe_ms = 50, probe_row_ms = 0.5;
 
 typedef struct sweep {
     perf_job *job;
@@ -166,7 +166,7 @@ static weft_result measure_half(sweep *w, int in_place)
 {
     shown all[OPTION_TEXTS_MAX] = {{{0}}};
     double ns;
-    weft_result result = probe(w, PROBE_ROW_MS, &ns);
+    weft_result result = probe(w, probe_row_ms, &ns);
     for (int k = 0; k < w->backends; k++)
         w->rows[k].half[in_place].probe_ns = ns;
     if (result == WEFT_OK)
@@ -281,7 +281,7 @@ static weft_result begin_report(sweep *w)
     perf_who *who = calloc((size_t)w->ranks, sizeof *who);
     if (!who)
         return WEFT_E_NO_MEMORY;
-    weft_result result = probe(w, PROBE_MS, &ns);
+    weft_result result = probe(w, probe_ms, &ns);
     if (result == WEFT_OK)
         result = weft_all_gather_run(w->control, &mine, who, sizeof mine, WEFT_UINT8, WEFT_STREAM_HOST);
     if (result == WEFT_OK && tells(w))

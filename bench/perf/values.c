@@ -125,7 +125,7 @@ static double tolerance(const perf_subject *s, double number, size_t uses)
 static bool is_near(const perf_subject *s, perf_element got, perf_element want, size_t uses)
 {
     double number = perf_element_number(s->dtype, want), other = perf_element_number(s->dtype, got);
-    return fabs(other - number) <= tolerance(s, number, uses) * fabs(number);
+    return isfinite(number) && fabs(other - number) <= tolerance(s, number, uses) * fabs(number);
 }
 
 /* ------------------------------------------------------------------------------------------- comparing */
