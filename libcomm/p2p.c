@@ -85,7 +85,8 @@ void weft__p2p_copy_own(const weft_op *op, int self)
         if (m->peer != self || m->kind != WEFT_SEND)
             continue;
         const weft_p2p *to = own_receive(self, op->messages, op->message_count, i);
-        memmove(to->buffer, m->buffer, m->count * weft__dtype_bytes(m->dtype));
+        if (m->count) /* else the buffers may be NULL */
+            memmove(to->buffer, m->buffer, m->count * weft__dtype_bytes(m->dtype));
     }
 }
 
