@@ -136,7 +136,7 @@ static void exchange_with_roots(weft_world *world, void *argument)
     int number = 0;
     for (int heap = 0; heap < 2; heap++) {
         memory m = take_memory(world, (size_t)t.ranks * MOST_COUNT + 3, heap);
-        for (t.root = 0; t.root < t.ranks; t.root++)
+        for (t.root = 0; t.root<t.ranks; t.root += t.ranks> 4 ? 3 : 1)
             for (int c = 0; c < COUNTS; c++)
                 for (int way = 0; way < 4; way++) {
                     t.count = counts[c];

@@ -13,6 +13,7 @@ import tempfile
 import tap
 
 command, fault = sys.argv[1], sys.argv[2]
+SLOW = os.environ.get("WEFT_TEST_SLOWDOWN", "1") != "1"  # everything takes many times as long: try a part
 OPERATIONS = ("all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv "
               "hypercube").split()
 NEVER_IN_PLACE = ("alltoallv", "sendrecv")
@@ -68,22 +69,23 @@ def columns_stand_under_their_names():
 
 
 def every_operation_is_right_on_threads_and_processes():
-    words = ("all", "-d", "all", "-r", "all", "-b", "0", "-e", "3K", "-i", "1500", "-c", "2", *QUICK)
-    for ranks in 1, 2, 3, 4:
+    types = "half" if SLOW else "all"
+    words = ("all", "-d", types, "-r", "all", "-b", "0", "-e", "3K", "-i", "3000", "-c", "2", *QUICK)
+    for ranks in (2, 3) if SLOW else (1, 2, 3, 4):
         text = perf(*words, "-t", str(ranks), "-o", "all" if ranks == 2 else "sum").stdout
         assert "# Out of bounds values : 0 OK" in text, text
         seen = re.findall(r"^# (\w+)$", text, re.M)
         assert [name for name in seen if name in OPERATIONS] == OPERATIONS, seen
         assert ("left out" in text) == (ranks == 3), text
-        assert len({row[2] for row in rows_of(text)}) == 7, "types"
+        assert len({row[2] for row in rows_of(text)}) == (1 if SLOW else 7), "types"
     text = run("run", "-n", "2", "--prefix", "none", "--", command, "perf", *words).stdout
-    assert "# Out of bounds values : 0 OK" in text and len(rows_of(text)) > 200, text
+    assert "# Out of bounds values : 0 OK" in text and len(rows_of(text)) > 20, text
 
 
 def every_way_of_using_buffers_is_checked():
     for more in (("--buffers", "same"), ("--buffers", "rewritten"), ("--memory", "malloc"), ("-u", "3"), ("-m", "5"),
                  ("-z", "1"), ("-z", "3"), ("--rotate-bytes", "1M"), ("--buffers", "same", "-m", "2"), ("-w", "0")):
-        names = [name for name in OPERATIONS if name != "hypercube"]
+        names = [name for name in OPERATIONS[::4 if SLOW else 1] if name != "hypercube"]
         text = perf(*names, "-t", "2", "-b", "8", "-e", "8K", "-f", "32", *QUICK, *more).stdout
         assert "# Out of bounds values : 0 OK" in text, text
 
