@@ -11,7 +11,8 @@
 #include "complain.h"
 
 #define FIELD(name) offsetof(perf_settings, name)
-#define ZERO(help)  OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help /* any other value would ask for what is not here */
+/* Any other value would ask for what is not here. */
+#define ZERO(help) OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help
 
 static const option table[] = {
     {"b", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", "smallest size; K M G may follow (default 32M)"},
