@@ -247,6 +247,7 @@ static uint64_t number_of(const option *o, const void *field)
     case OPTION_UNFLAG:
         return *(const bool *)field;
     case OPTION_TEXT:
+    case OPTION_TEXTS:
     case OPTION_FILE:
     case OPTION_NOTED:
         break;

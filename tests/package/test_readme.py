@@ -119,6 +119,8 @@ def keys_listed(what):
 def every_key_of_the_reports_is_listed():
     call, *_ = shell("weft perf api --rounds 1 --repeats 10 --json -").splitlines()
     assert list(json.loads(call)) == keys_listed("`weft perf api`, a call"), call
+    half, *_ = shell("weft perf all_reduce -b 8 -e 8 -n 1 --rotate-bytes 1K --json -").splitlines()
+    assert list(json.loads(half)) == keys_listed("`weft perf`, half a row"), half
     step, end = map(json.loads, gpt("--json", "-").splitlines())
     assert list(step) == keys_listed("`weft gpt`, a step"), step
     assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end
