@@ -228,6 +228,46 @@ TEST(the_next_candidate_is_taken_when_another_job_listens_at_the_first)
     meeters_expect(&stale, WEFT_E_TIMEOUT, "(processes of other jobs were turned away ");
 }
 
+/* Whoever it is: answers with these bytes, with those it hears, or not at all, and holds on to the link. */
+typedef enum stranger { SAYS_GARBAGE, SAYS_IT_BACK, SAYS_NOTHING, STRANGERS } stranger;
+
+static void serve(int listener, stranger kind)
+{
+    for (;;) {
+        struct pollfd p = {.fd = listener, .events = POLLIN};
+        char bytes[64] = "HTTP/1.1 400 Bad Request, and some more that is long enough";
+        poll(&p, 1, -1);
+        int fd = weft__endpoint_accept(listener);
+        if (fd < 0)
+            continue;
+        if (kind == SAYS_IT_BACK)
+            (void)weft__socket_receive(fd, bytes, sizeof(weft__hello), weft__now_ns() + 1000000000u);
+        if (kind != SAYS_NOTHING)
+            (void)weft__socket_send(fd, bytes, kind == SAYS_IT_BACK ? sizeof(weft__hello) : sizeof bytes, 0);
+    }
+}
+
+TEST(the_next_candidate_is_taken_when_a_stranger_listens_at_the_first)
+{
+    for (int kind = 0; kind < STRANGERS; kind++) {
+        char address[128];
+        weft__endpoint where;
+        int port = free_port();
+        CHECK(weft__endpoint_numeric("127.0.0.1", (uint16_t)port, &where));
+        int listener = weft__endpoint_listen(&where);
+        CHECK(listener >= 0);
+        pid_t pid = fork();
+        if (pid == 0)
+            serve(listener, (stranger)kind);
+        close(listener);
+        snprintf(address, sizeof address, "tcp://127.0.0.1:%d,%d", port, free_port());
+        meeter m[RANKS];
+        meeters_make(m, RANKS, address);
+        meeters_run(m, RANKS, WEFT_OK, NULL);
+        kill(pid, SIGKILL);
+    }
+}
+
 TEST(an_address_that_another_job_leaves_soon_is_waited_for)
 {
     const char *address;
