@@ -19,7 +19,7 @@ text = (top / "README.md").read_text()
 scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-readme-"))
 # Commands that CI runs by themselves, since they take long.
 RUN_ELSEWHERE = ("./bench/demo", "./tests/run")
-LAUNCHERS = ("torchrun", "mpirun")
+LAUNCHERS = ("torchrun", "mpirun", "srun")
 LEFT_OUT = re.compile(r": built without (a CBLAS|hwloc)")
 
 
