@@ -37,14 +37,14 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
     return WEFT_OK;
 }
 
-/* A member that has not made the comm may have ended, or given up all it did. */
+/* A member that has not made the comm may have ended, or given up all it did: since this comm was begun, or for good. */
 static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 {
     const weft_world *world = comm->world;
     const weft__board *board = world->boards[rank];
     char text[sizeof board->aborted_text + 32];
     weft_result aborted = (weft_result)atomic_load(&board->aborted);
-    if (aborted != WEFT_OK && board->aborted_ns > comm->began_ns)
+    if (aborted != WEFT_OK && (ended || board->aborted_ns > comm->began_ns))
         return weft__fail(aborted, "%s", weft__verdict_told(board->aborted_text, rank, text, sizeof text));
     if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
