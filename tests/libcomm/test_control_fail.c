@@ -80,13 +80,13 @@ static void one_aborts_the_world(weft_world *world, void *argument)
     }
     CHECK_RESULT(barrier(used), WEFT_E_NO_MEMORY);
     CHECK_HAS(weft_last_error(), "no room for layer 7");
-    weft_comm_destroy(half);
     CHECK_RESULT(weft_comm_create(world, "late", (int[]){bad, rank}, 2, NULL, &made), WEFT_E_NO_MEMORY);
     CHECK_HAS(weft_last_error(), "no room for layer 7");
     weft_comm_destroy(used);
     if (atomic_fetch_add(stage_counter(), 1) == 5)
         stage_reach(1);
-    stage_wait(1); /* who has ended is told before who has given up */
+    stage_wait(1); /* else it would be named by those who look at it first */
+    weft_comm_destroy(half);
 }
 
 TEST(a_world_that_is_aborted_ends_all_machines)
