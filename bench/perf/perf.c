@@ -5,6 +5,7 @@
 
 #include "complain.h"
 #include "perf/api.h"
+#include "perf/conform/conform.h"
 #include "subcommands.h"
 
 static const struct {
@@ -12,6 +13,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } benchmarks[] = {
     {"api", "what weft's own calls cost, apart from the moving of bytes", perf_api},
+    {"conform", "whether a backend keeps its contract", perf_conform},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
 
