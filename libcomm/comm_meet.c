@@ -174,11 +174,26 @@ static weft_result try_to_connect(weft_comm *comm)
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;
 }
 
+/* Who was seen may give up while others still connect. */
+static weft_result look_for_refusals(weft_comm *comm)
+{
+    for (int i = 0; comm->size > 1 && i < comm->size; i++) {
+        const weft__card *cards = comm->world->segments[comm->ranks[i]]->header->cards;
+        const weft__card *card = weft__board_find(cards, comm->key, comm->use->count);
+        weft__card_terms terms;
+        if (card && atomic_load(&card->incarnation) == comm->use->count &&
+            atomic_load(&card->left) == WEFT__CARD_GAVE_UP && weft__board_read(card, comm->key, &terms))
+            return take_card(comm, i, &terms, WEFT__CARD_GAVE_UP);
+    }
+    return WEFT_OK;
+}
+
 static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns)
 {
     long pause_ns = 20000;
     weft_result result;
     while ((result = try_to_connect(comm)) == WEFT_PENDING) {
+        WEFT_TRY(look_for_refusals(comm));
         if (weft__now_ns() > deadline_ns)
             return weft__fail(WEFT_E_TIMEOUT, "comm %s: backend %s did not connect its %d members", comm->name,
                               comm->backend->name, comm->size);

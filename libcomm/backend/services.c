@@ -5,6 +5,7 @@
 #include <weft/backend.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "device/vector.h"
 
 weft_result weft_backend_error(weft_result result, const char *format, ...)
@@ -15,6 +16,18 @@ weft_result weft_backend_error(weft_result result, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return weft__fail(result, "%s", text);
+}
+
+void weft_backend_log(weft_log_level level, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    if ((int)level > atomic_load_explicit(&weft__log_level, memory_order_relaxed))
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    weft__log(level, "%s", text);
 }
 
 void weft_backend_reduce(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,

@@ -57,22 +57,14 @@ typedef struct line {
     struct sockets_comm *comm;
     int fd, member;
     uint32_t stream, watched; /* EPOLL* events */
+    bool is_connected;        /* else it listens */
     queue sends, receives;
 } line;
 
-/* What a member must know to connect: goes into its card. */
+/* Where a member listens for another one, for each stream: a name that needs no file. */
 typedef struct card {
-    struct sockaddr_un address;
-    uint32_t address_bytes;
-    uint64_t key; /* who does not know it is a stranger */
-} card;
-
-/* The first thing that goes through a socket. */
-typedef struct greeting {
     uint64_t key;
-    int32_t rank;
-    uint32_t stream;
-} greeting;
+} card;
 
 typedef struct verdict {
     int32_t result;
@@ -87,10 +79,9 @@ typedef struct sockets_comm {
     const int *ranks;
     uint32_t streams;
     uint64_t key;
-    int listener, greets; /* descriptors; the second was accepted and has not said who it is */
-    line *lines;          /* [member * streams + stream] */
-    weft_op *ops;         /* taken and not done */
-    bool failed;          /* said so, or told so: nothing more is moved */
+    line *lines;  /* [member * streams + stream] */
+    weft_op *ops; /* taken and not done */
+    bool failed;  /* said so, or told so: nothing more is moved */
 } sockets_comm;
 
 typedef struct sockets_world {
@@ -102,9 +93,10 @@ typedef struct sockets_world {
 
 /* The memory of an operation. */
 typedef struct flight {
-    uint32_t left;      /* messages that are not done */
-    char *staging;      /* a part of every member */
-    message messages[]; /* collectives: to all members, then from all members; p2p: as they are in the batch */
+    uint32_t left; /* messages that are not done */
+    char *staging; /* a part of every member */
+    message
+        messages[]; /* collectives: to all members, then from all, then pointers to their parts; p2p: as they come */
 } flight;
 
 /* ------------------------------------------------------------------------------------------- the world */
@@ -114,7 +106,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_ORDERED;
     facts->queues = WEFT_QUEUES_DIRECTION;
     facts->score = question->same_memory && question->count > 1 ? WEFT_SCORE_WIRE : WEFT_SCORE_NONE;
-    facts->op_bytes = sizeof(flight) + 2 * (size_t)question->count * sizeof(message);
+    facts->op_bytes = sizeof(flight) + (size_t)question->count * (2 * sizeof(message) + sizeof(void *));
     facts->message_bytes = sizeof(message);
     facts->card_bytes = sizeof(card);
     return WEFT_OK;
@@ -154,13 +146,6 @@ static weft_result fail_system(const sockets_comm *comm, const char *what)
     return weft_backend_error(WEFT_E_SYSTEM, "comm %s: %s: %s", comm->name, what, strerror(errno));
 }
 
-static void close_one(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
 /* Have the descriptor told of what the queues want. Verdicts may come at any time. */
 static void watch(line *l)
 {
@@ -174,19 +159,42 @@ static void watch(line *l)
     l->watched = wanted;
 }
 
-/* The kernel finds a free name if it is given none, and forgets it with the socket. */
-static weft_result listen_for_members(sockets_comm *comm, card *own)
+static struct sockaddr_un name_of(uint64_t key, int caller, uint32_t stream)
 {
-    own->address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    own->address_bytes = sizeof own->address;
-    comm->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool well = comm->listener >= 0 &&
-                bind(comm->listener, (struct sockaddr *)&own->address, sizeof(sa_family_t)) == 0 &&
-                listen(comm->listener, SOMAXCONN) == 0 &&
-                getsockname(comm->listener, (struct sockaddr *)&own->address, &own->address_bytes) == 0 &&
-                getrandom(&comm->key, sizeof comm->key, 0) == sizeof comm->key;
-    own->key = comm->key;
-    return well ? WEFT_OK : fail_system(comm, "no socket to listen on");
+    struct sockaddr_un name = {.sun_family = AF_UNIX}; /* a first byte of 0: forgotten when its socket is closed */
+    snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "weft-%016llx-%d-%u", (unsigned long long)key, caller,
+             stream);
+    return name;
+}
+
+/* Members of lower number listen, before anybody can have their card. */
+static weft_result listen_to(line *l)
+{
+    struct sockaddr_un name = name_of(l->comm->key, l->member, l->stream);
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool well = l->fd >= 0 && bind(l->fd, (struct sockaddr *)&name, sizeof name) == 0 && listen(l->fd, 1) == 0;
+    return well ? WEFT_OK : fail_system(l->comm, "cannot listen");
+}
+
+/* The others call. */
+static weft_result call(line *l, uint64_t key)
+{
+    struct sockaddr_un name = name_of(key, l->comm->rank, l->stream);
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    l->is_connected = l->fd >= 0 && connect(l->fd, (struct sockaddr *)&name, sizeof name) == 0;
+    return l->is_connected ? WEFT_OK : fail_system(l->comm, "cannot connect");
+}
+
+/* WEFT_PENDING: nobody has called. */
+static weft_result answer(line *l)
+{
+    int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return errno == EAGAIN || errno == EINTR ? WEFT_PENDING : fail_system(l->comm, "cannot accept");
+    close(l->fd);
+    l->fd = fd;
+    l->is_connected = true;
+    return WEFT_OK;
 }
 
 static weft_result comm_create(void *state, const weft_backend_comm *what, void **comm_out, unsigned char *card_out)
@@ -201,7 +209,6 @@ static weft_result comm_create(void *state, const weft_backend_comm *what, void 
     }
     *comm = (sockets_comm){.world = state, .comm = what->comm, .rank = what->rank, .count = what->count};
     comm->ranks = what->ranks, comm->streams = streams, comm->lines = lines;
-    comm->listener = comm->greets = -1;
     snprintf(comm->name, sizeof comm->name, "%s", what->name);
     for (int m = 0; m < comm->count; m++)
         for (uint32_t s = 0; s < streams; s++) {
@@ -210,78 +217,33 @@ static weft_result comm_create(void *state, const weft_backend_comm *what, void 
             l->sends.end = &l->sends.first, l->receives.end = &l->receives.first;
         }
     *comm_out = comm; /* from here on it is given back by comm_destroy */
-    card own = {0};
-    weft_result result = listen_for_members(comm, &own);
-    memcpy(card_out, &own, sizeof own);
+    if (getrandom(&comm->key, sizeof comm->key, 0) != sizeof comm->key)
+        return fail_system(comm, "no random numbers");
+    memcpy(card_out, &(card){comm->key}, sizeof(card));
+    weft_result result = WEFT_OK;
+    for (int m = comm->rank + 1; m < comm->count; m++)
+        for (uint32_t s = 0; s < streams && result == WEFT_OK; s++)
+            result = listen_to(line_to(comm, m, s));
     return result;
-}
-
-/* Members of lower number are called; the others call. WEFT_PENDING: the member cannot take it just now. */
-static weft_result call_member(line *l, const card *theirs)
-{
-    const sockets_comm *comm = l->comm;
-    greeting hello = {.key = theirs->key, .rank = comm->rank, .stream = l->stream};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return fail_system(comm, "no socket");
-    if (connect(fd, (const struct sockaddr *)&theirs->address, theirs->address_bytes) != 0) {
-        weft_result result = errno == EAGAIN ? WEFT_PENDING : fail_system(comm, "cannot connect");
-        close(fd);
-        return result;
-    }
-    if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) { /* into a socket that is empty */
-        weft_result result = fail_system(comm, "cannot greet");
-        close(fd);
-        return result;
-    }
-    l->fd = fd;
-    return WEFT_OK;
-}
-
-/* WEFT_PENDING: nobody has called. */
-static weft_result answer_member(sockets_comm *comm)
-{
-    greeting hello;
-    if (comm->greets < 0)
-        comm->greets = accept4(comm->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (comm->greets < 0)
-        return errno == EAGAIN || errno == EINTR ? WEFT_PENDING : fail_system(comm, "cannot accept");
-    ssize_t got = recv(comm->greets, &hello, sizeof hello, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return WEFT_PENDING;
-    bool known = got == sizeof hello && hello.key == comm->key && hello.rank > comm->rank && hello.rank < comm->count &&
-                 hello.stream < comm->streams && line_to(comm, hello.rank, hello.stream)->fd < 0;
-    if (known)
-        line_to(comm, hello.rank, hello.stream)->fd = comm->greets;
-    else
-        close(comm->greets); /* a stranger */
-    comm->greets = -1;
-    return WEFT_OK;
 }
 
 static weft_result comm_connect(void *arg, const unsigned char *cards)
 {
     sockets_comm *comm = arg;
-    weft_result result = WEFT_OK;
-    while (result == WEFT_OK)
-        result = answer_member(comm);
-    int missing = 0;
-    for (int m = 0; m < comm->count && result == WEFT_PENDING; m++)
+    weft_result all = WEFT_OK;
+    for (int m = 0; m < comm->count; m++)
         for (uint32_t s = 0; s < comm->streams && m != comm->rank; s++) {
             line *l = line_to(comm, m, s);
             card theirs;
             memcpy(&theirs, cards + (size_t)m * sizeof theirs, sizeof theirs);
-            if (l->fd < 0 && m < comm->rank && (result = call_member(l, &theirs)) < 0)
-                return result;
-            missing += l->fd < 0;
-            result = WEFT_PENDING;
+            weft_result one = l->is_connected ? WEFT_OK : m > comm->rank ? answer(l) : call(l, theirs.key);
+            if (one < 0)
+                return one;
+            all = one == WEFT_PENDING ? WEFT_PENDING : all;
         }
-    if (missing || result != WEFT_PENDING)
-        return result;
-    close_one(&comm->listener);
-    for (int m = 0; m < comm->count; m++)
+    for (int m = 0; m < comm->count && all == WEFT_OK; m++)
         watch(line_to(comm, m, VERDICTS));
-    return WEFT_OK;
+    return all;
 }
 
 /* ------------------------------------------------------------------------------------------- failing */
@@ -300,7 +262,8 @@ static void hear_verdict(line *l)
         comm->failed = true;
     } else if (l->watched) { /* it has left: whoever still wants something of it will find out */
         epoll_ctl(comm->world->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
-        close_one(&l->fd);
+        close(l->fd);
+        l->fd = -1;
     }
 }
 
@@ -310,7 +273,7 @@ static void tell_verdict(sockets_comm *comm, weft_result result, const char *tex
     snprintf(told.text, sizeof told.text, "%s", text);
     for (int m = 0; m < comm->count; m++) {
         const line *l = line_to(comm, m, VERDICTS);
-        if (l->fd >= 0)
+        if (l->is_connected && l->fd >= 0)
             (void)!send(l->fd, &told, sizeof told, MSG_NOSIGNAL);
     }
 }
@@ -358,22 +321,6 @@ static bool fits(line *l, const message *m)
 
 /* ------------------------------------------------------------------------------------------- what is done */
 
-static void reduce_parts(const sockets_comm *comm, const flight *f, const weft_collective *c, size_t one,
-                         const char *own_part)
-{
-    enum { MEMBERS = 64 };
-    const void *few[MEMBERS], **sources = comm->count <= MEMBERS ? few : malloc((size_t)comm->count * sizeof *sources);
-    if (!sources) {
-        weft_backend_fail(comm->comm, WEFT_E_NO_MEMORY, "comm %s: no memory to add up", comm->name);
-        return;
-    }
-    for (int m = 0; m < comm->count; m++)
-        sources[m] = m == comm->rank ? own_part : f->staging + (size_t)m * one;
-    weft_backend_reduce(c->recv, sources, comm->count, c->count, c->dtype, c->reduction);
-    if (sources != few)
-        free(sources);
-}
-
 /* What each kind of collective moves. `for_each` and `from_each`: the buffer has a part for, or from, every member. */
 static const struct shape {
     bool moves, reduces, for_each, from_each, root_sends, root_receives;
@@ -406,15 +353,18 @@ static bool is_staged(const weft_collective *c)
 }
 
 /* All messages of a collective have gone and come: what is left is this rank's own. */
-static void complete_collective(const sockets_comm *comm, const flight *f, const weft_collective *c)
+static void complete_collective(const sockets_comm *comm, flight *f, const weft_collective *c)
 {
     const struct shape *shape = &shapes[c->kind];
     size_t one = c->count * weft_dtype_bytes(c->dtype);
     const char *own_part = part_of(c->send, shape->for_each, comm->rank, one);
     if (!goes(c, comm->rank, comm->rank))
         return;
+    const void **sources = (const void **)(void *)&f->messages[2 * comm->count];
+    for (int m = 0; m < comm->count && shape->reduces; m++)
+        sources[m] = m == comm->rank ? own_part : f->staging + (size_t)m * one;
     if (shape->reduces) {
-        reduce_parts(comm, f, c, one, own_part);
+        weft_backend_reduce(c->recv, sources, comm->count, c->count, c->dtype, c->reduction);
         return;
     }
     for (int m = 0; m < comm->count && f->staging; m++)
@@ -645,19 +595,25 @@ static weft_result start(void *arg, weft_op *op)
     return op->is_p2p ? start_batch(comm, op) : start_collective(comm, op);
 }
 
+static size_t name_missing(const queue *q, const weft_op *op, const char *what, int rank, char *text, size_t bytes)
+{
+    for (const message *m = q->first; m; m = m->next)
+        if (m->op == op)
+            return (size_t)snprintf(text, bytes, " %s rank %d,", what, rank);
+    return 0;
+}
+
 static void explain(void *arg, const weft_op *op, char *text, size_t text_bytes)
 {
     const sockets_comm *comm = arg;
-    size_t used = (size_t)snprintf(text, text_bytes, "messages are missing:");
+    size_t used = (size_t)snprintf(text, text_bytes, "messages are on their way:");
     for (size_t i = 0; i < (size_t)comm->count * comm->streams; i++) {
         const line *l = &comm->lines[i];
-        for (const message *m = l->receives.first; m && used < text_bytes; m = m->next)
-            if (m->op == op)
-                used += (size_t)snprintf(text + used, text_bytes - used, " from rank %d (%zu of %zu bytes)",
-                                         comm->ranks[l->member], m->done, sizeof m->head + m->bytes);
-        for (const message *m = l->sends.first; m && used < text_bytes; m = m->next)
-            if (m->op == op)
-                used += (size_t)snprintf(text + used, text_bytes - used, " to rank %d", comm->ranks[l->member]);
+        int rank = comm->ranks[l->member];
+        if (used < text_bytes)
+            used += name_missing(&l->receives, op, "from", rank, text + used, text_bytes - used);
+        if (used < text_bytes)
+            used += name_missing(&l->sends, op, "to", rank, text + used, text_bytes - used);
     }
 }
 
@@ -698,9 +654,8 @@ static void comm_leave(void *arg)
     while (comm->ops) /* weft ends them */
         forget(comm, comm->ops);
     for (size_t i = 0; i < (size_t)comm->count * comm->streams; i++)
-        close_one(&comm->lines[i].fd); /* what was sent still arrives */
-    close_one(&comm->listener);
-    close_one(&comm->greets);
+        if (comm->lines[i].fd >= 0)
+            close(comm->lines[i].fd); /* what was sent still arrives */
 }
 
 static void comm_destroy(void *arg)

@@ -8,11 +8,24 @@
  *  beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not known, and stay
  *  loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
  *
+ *  To write one, begin with tests/package/backend_sockets.c, a whole backend in one file outside of weft's library.
+ *  `weft perf conform --backend NAME` tells whether a backend keeps what is said here.
+ *
  *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start` of
  *  a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
  *
+ *  In which order: `open`, and for each comm `comm_create`, `comm_connect` until it is not WEFT_PENDING, then `start`
+ *  and `progress`; at the end `comm_leave`, `comm_destroy`, `close`. `comm_abort` comes at most once, at any time before
+ *  `comm_leave`. What fails says why with weft_backend_error(); later, when nobody asks, with weft_backend_fail().
+ *
  *  What weft counts on:
- *  - What `start` took is given back once, by weft_backend_done(); after that the backend does not touch it.
+ *  - What `start` took is given back once, by weft_backend_done(); after that the backend does not touch it. It may be
+ *    given back within `start`.
+ *  - Members compare what they ask for before a byte of another is used, and fail with E_MISMATCH, a message that names
+ *    two ranks and what each asks for, if it differs. `reduction` and `root` mean nothing to some kinds.
+ *  - The buffers may be the caller's again when an operation is given back: nobody reads or writes them any more.
+ *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST. weft itself
+ *    calls `comm_abort` for ranks of this host whose process has ended.
  *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of one
  *    peer and channel in their order. Comms do not hold each other up.
  *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon.
@@ -28,6 +41,7 @@
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
+#include <weft/log.h>
 #include <weft/p2p.h>
 WEFT_BEGIN_DECLS
 
@@ -61,10 +75,11 @@ typedef struct weft_op {
     uint32_t message_count;
     uint32_t label;
     uint64_t number; /**< Collective: its number on the comm, from 1. */
-    void *memory;    /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared. */
+    void *memory;    /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared,
+                          aligned for any type. */
     struct weft_op *next; /**< For the backend's queue. */
 
-    /* Filled by the backend, in ticks of weft_trace_now(); 0 = not known. */
+    /* Filled by the backend, in ticks of weft_trace_now(); cleared by weft: 0 = not known. */
     uint64_t first;        /**< When the first byte moved. */
     uint64_t last;         /**< When it was complete; 0 = now, when it is given back. */
     uint64_t last_arrival; /**< When the last rank arrived. */
@@ -95,8 +110,8 @@ typedef struct weft_backend_facts {
 
 typedef struct weft_backend_comm {
     size_t size;
-    weft_comm *comm; /**< For weft_backend_fail(). */
-    const char *name;
+    weft_comm *comm;  /**< For weft_backend_fail(). */
+    const char *name; /**< Borrowed, as `ranks`. */
     int rank, count;
     const int *ranks;      /**< World ranks of the members; borrowed as long as the comm. */
     uint32_t p2p_channels; /**< 0: there will be no p2p on it. */
@@ -118,17 +133,20 @@ typedef struct weft_backend {
 
     /** Can this backend serve these ranks, and how? Fills @p facts, whose size is set. */
     weft_result (*query)(const weft_backend_question *question, weft_backend_facts *facts);
-    /** State for one world; *state_out is handed to the calls below. */
+    /** State for one world; *state_out is handed to the calls below. E_UNSUPPORTED: not in this world, which goes on
+     *  without it; any other failure is that of opening the world. */
     weft_result (*open)(weft_world *world, void **state_out);
     void (*close)(void *state);
-    /** Make what this rank needs for a comm, and write what its members must know to @p card: card_bytes, zeroed. */
+    /** Make what this rank needs for a comm, and write what its members must know to @p card: card_bytes, zeroed. What
+     *  *comm_out was set to is given back by comm_leave and comm_destroy even if this fails. */
     weft_result (*comm_create)(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
     /** All members are there: @p cards holds count * card_bytes bytes. WEFT_PENDING: call again. */
     weft_result (*comm_connect)(void *comm, const unsigned char *cards);
     /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. It
      *  may come before comm_connect, which then never comes here; members may have connected all the same. */
     void (*comm_abort)(void *comm, weft_result result, const char *text);
-    /** This rank gives the comm up: its operations are gone, but other ranks may still look at its memory. */
+    /** This rank gives the comm up: weft ends operations that are left, which the members must not take for good, but
+     *  other ranks may still look at its memory. */
     void (*comm_leave)(void *comm);
     /** All ranks have given it up. */
     void (*comm_destroy)(void *comm);
@@ -147,6 +165,7 @@ typedef struct weft_backend {
     weft_result (*arm)(void *state);
 } weft_backend;
 
+/** What a module exports, declared as `WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;`. */
 typedef const weft_backend *(weft_backend_module_function)(void);
 
 /** Make a backend known to the worlds that are opened from now on, for as long as the process lives. The table is
@@ -154,13 +173,16 @@ typedef const weft_backend *(weft_backend_module_function)(void);
  *  Errors: E_INVALID (the name or size makes no sense, or the name is taken), E_UNSUPPORTED (another abi), E_BUSY. */
 WEFT_API weft_result weft_backend_register(const weft_backend *backend);
 
-/** Give @p op back: it ended with @p result. Threads: the caller of the backend. Blocks: never. Hot. */
+/** Give @p op back: it ended with @p result. A failure fails no comm: weft_backend_fail() comes before.
+ *  Threads: the caller of the backend. Blocks: never. Hot. */
 WEFT_API void weft_backend_done(weft_op *op, weft_result result);
 /** The comm has failed: keep the first verdict, and have `comm_abort` called soon. Threads: any. Blocks: never. */
 WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...) WEFT_PRINTF(3, 4);
 /** A call of the backend fails with @p result: keep the message for weft_last_error(), and return @p result. Threads:
  *  any. Blocks: never. */
 WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
+/** A line for weft's log, cut at about 500 bytes: what a library below has to say. Threads: any. Blocks: local. */
+WEFT_API void weft_backend_log(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
 /** The sum that every backend makes: dst[i] = sources[0][i] (+) sources[1][i] (+) ... in that order, 16-bit types in
  *  fp32 and rounded once, an average divided by @p source_count before. @p dst may be one of the sources. Threads: any.
  *  Blocks: never. Hot. */
