@@ -115,6 +115,7 @@ typedef struct weft_backend_comm {
     int rank, count;
     const int *ranks;      /**< World ranks of the members; borrowed as long as the comm. */
     uint32_t p2p_channels; /**< 0: there will be no p2p on it. */
+    int check;             /**< WEFT_CHECK: compare every operation, if the backend does not anyway. May differ. */
 } weft_backend_comm;
 
 /** What `progress` answers. */
