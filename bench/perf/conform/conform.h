@@ -57,6 +57,8 @@ typedef void (*conform_body)(conform *c, const void *what, conform_verdict *verd
 /* Run a case on a comm of @p ranks ranks, and tell all ranks of the world how it went. The line names the case. Other
  * than WEFT_OK: the comm cannot be made, or the ranks have lost each other. Collective over the world. */
 weft_result conform_try(conform *c, int ranks, const char *line, conform_body body, const void *what);
+/* The next case makes its comm anew. */
+void conform_drop(conform *c);
 /* A comm of the members of `c->comm`, beside it. */
 weft_result conform_comm_beside(conform *c, weft_comm **comm_out);
 /* At least so many bytes, from weft or from malloc(); NULL if there are not. */

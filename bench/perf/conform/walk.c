@@ -87,7 +87,7 @@ weft_result conform_comm_beside(conform *c, weft_comm **comm_out)
     return weft_comm_create(c->world, name, members, c->comm_ranks, &config, comm_out);
 }
 
-static void drop(conform *c)
+void conform_drop(conform *c)
 {
     weft_comm_destroy(c->comm);
     c->comm = NULL;
@@ -136,7 +136,7 @@ weft_result conform_try(conform *c, int ranks, const char *line, conform_body bo
     if (c->settings->only && !strstr(line, c->settings->only))
         return WEFT_OK;
     if (c->comm_ranks != ranks) {
-        drop(c);
+        conform_drop(c);
         (void)conform_expect(&verdict, "weft_comm_create", make(c, ranks, 0, &c->comm), WEFT_OK);
         c->comm_ranks = ranks;
     }
@@ -149,7 +149,7 @@ weft_result conform_try(conform *c, int ranks, const char *line, conform_body bo
     if (result == WEFT_OK)
         result = weft_all_reduce_run(c->control, &lost, &any, 1, WEFT_INT32, WEFT_MAX, WEFT_STREAM_HOST);
     if (any)
-        drop(c);
+        conform_drop(c);
     return result;
 }
 
