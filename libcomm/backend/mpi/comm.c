@@ -194,20 +194,27 @@ void weft__mpi_comm_leave(void *comm)
 
 static bool all_said(weft__mpi_comm *mc)
 {
-    int flag = 0;
-    return MPI_Testall(mc->count, mc->said_requests[1], &flag, MPI_STATUSES_IGNORE) == MPI_SUCCESS && flag;
+    bool all = true;
+    for (int m = 0; m < 2 * mc->count; m++) {
+        int flag = 0;
+        all &= MPI_Test(&mc->said_requests[m % 2][m / 2], &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag;
+    }
+    return all;
 }
 
 /* All members have left, and have said so: take that up, so that nothing is on its way when the communicator goes. */
 static bool drain(weft__mpi_comm *mc)
 {
-    for (int round = 0; round < DRAIN_ROUNDS && !(mc->left == mc->count - 1 && all_said(mc)); round++)
+    bool all = false;
+    for (int round = 0; round < DRAIN_ROUNDS && !all; round++) {
         weft__mpi_listen(mc);
+        all = all_said(mc) && mc->left == mc->count - 1;
+    }
     if (mc->heard_request != MPI_REQUEST_NULL) {
         MPI_Cancel(&mc->heard_request);
         MPI_Wait(&mc->heard_request, MPI_STATUS_IGNORE);
     }
-    return mc->left == mc->count - 1;
+    return all;
 }
 
 /* What MPI may still write to is left to it. */
@@ -221,7 +228,7 @@ void weft__mpi_comm_destroy(void *comm)
     }
     if (making == WEFT__MPI_MADE)
         pthread_join(mc->maker, NULL);
-    bool clean = mc->connected && !mc->failed && drain(mc);
+    bool clean = mc->connected && drain(mc) && !mc->failed;
     if (clean)
         MPI_Comm_free(&mc->handle);
     if (clean || mc->handle == MPI_COMM_NULL)

@@ -8,7 +8,8 @@
 
 /* ------------------------------------------------------------------------------------------- sums */
 
-/* MPI leaves open what becomes of NaN. */
+/* Least and greatest of what MPI does not do right: it leaves open what becomes of NaN, and MPICH 4.0 takes unsigned
+ * bytes for signed ones. */
 #define EXTREME(name, type, compare)                                          \
     static void name(void *in, void *inout, int *count, MPI_Datatype *unused) \
     {                                                                         \
@@ -16,34 +17,50 @@
         type *b = inout;                                                      \
         (void)unused;                                                         \
         for (int i = 0; i < *count; i++)                                      \
-            b[i] = a[i] != a[i] || a[i] compare b[i] ? a[i] : b[i];           \
+            b[i] = b[i] != b[i] || b[i] compare a[i] ? b[i] : a[i];           \
     }
 EXTREME(least_float, float, <)
 EXTREME(greatest_float, float, >)
 EXTREME(least_double, double, <)
 EXTREME(greatest_double, double, >)
+EXTREME(least_byte, unsigned char, <)
+EXTREME(greatest_byte, unsigned char, >)
 
-enum { LEAST_FLOAT, GREATEST_FLOAT, LEAST_DOUBLE, GREATEST_DOUBLE, EXTREMES };
-static MPI_Op extremes[EXTREMES];
+enum { OF_FLOAT, OF_DOUBLE, OF_BYTE, EXTREMES };
+static MPI_Op extremes[EXTREMES][2];
 
 static void make_extremes(void)
 {
-    static MPI_User_function *const functions[EXTREMES] = {least_float, greatest_float, least_double, greatest_double};
-    for (int i = 0; i < EXTREMES; i++)
-        MPI_Op_create(functions[i], 1, &extremes[i]);
+    static MPI_User_function *const functions[EXTREMES][2] = {
+        [OF_FLOAT] = {least_float, greatest_float},
+        [OF_DOUBLE] = {least_double, greatest_double},
+        [OF_BYTE] = {least_byte, greatest_byte},
+    };
+    for (int i = 0; i < 2 * EXTREMES; i++)
+        MPI_Op_create(functions[i / 2][i % 2], 1, &extremes[i / 2][i % 2]);
 }
 
-static MPI_Op extreme(bool is_double, bool greatest)
+static MPI_Op extreme(int of, bool greatest)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_extremes);
-    return extremes[2 * is_double + greatest];
+    return extremes[of][greatest];
+}
+
+static MPI_Op op_of(weft_dtype dtype, weft_reduction reduction)
+{
+    bool greatest = reduction == WEFT_MAX;
+    if (reduction != WEFT_MIN && reduction != WEFT_MAX)
+        return reduction == WEFT_PRODUCT ? MPI_PROD : MPI_SUM;
+    if (dtype == WEFT_INT32 || dtype == WEFT_INT64)
+        return greatest ? MPI_MAX : MPI_MIN;
+    return extreme(dtype == WEFT_UINT8 ? OF_BYTE : dtype == WEFT_FP64 ? OF_DOUBLE : OF_FLOAT, greatest);
 }
 
 weft__mpi_sum weft__mpi_sum_of(weft_dtype dtype, weft_reduction reduction)
 {
     bool ordered = reduction == WEFT_MIN || reduction == WEFT_MAX;
-    weft__mpi_sum sum = {.is_wide = dtype == WEFT_BF16 || dtype == WEFT_FP16};
+    weft__mpi_sum sum = {.op = op_of(dtype, reduction), .is_wide = dtype == WEFT_BF16 || dtype == WEFT_FP16};
     switch (dtype) {
     case WEFT_INT32: /* sums and products wrap */
         sum.type = ordered ? MPI_INT32_T : MPI_UINT32_T;
@@ -58,13 +75,6 @@ weft__mpi_sum weft__mpi_sum_of(weft_dtype dtype, weft_reduction reduction)
         sum.type = dtype == WEFT_FP64 ? MPI_DOUBLE : MPI_FLOAT;
         break;
     }
-    bool is_real = sum.type == MPI_DOUBLE || sum.type == MPI_FLOAT;
-    if (ordered && is_real)
-        sum.op = extreme(sum.type == MPI_DOUBLE, reduction == WEFT_MAX);
-    else if (ordered)
-        sum.op = reduction == WEFT_MAX ? MPI_MAX : MPI_MIN;
-    else
-        sum.op = reduction == WEFT_PRODUCT ? MPI_PROD : MPI_SUM;
     return sum;
 }
 
