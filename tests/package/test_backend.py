@@ -99,8 +99,11 @@ def small_module(folder, name, **changed):
     compile_module(folder, name, MODULE, **values | changed)
 
 
-def example(folder):
-    compile_module(folder, "sockets", (top / "tests/package/backend_sockets.c").read_text())
+def example(folder, right="", wrong=""):
+    """The example, or one with a mistake in it."""
+    source = (top / "tests/package/backend_sockets.c").read_text()
+    assert right in source, right
+    compile_module(folder, "sockets", source.replace(right, wrong) if right else source)
 
 
 def shell(folder, *command):
@@ -127,6 +130,29 @@ def the_example_keeps_the_contract():
     ends = re.findall(r"^backend sockets, (threads|processes): (\d+) cases, 0 failed$", said, re.M)
     assert [how for how, _ in ends] == ["threads", "processes"] and all(int(cases) > 100 for _, cases in ends), said
     assert "ordered sums" in said, said
+
+
+def does_not_conform(folder, backend, code, case):
+    """Threads are enough; so is the case that must fail: others may take until a deadline."""
+    command = f"weft perf conform --backend {backend} --in threads --ranks 4 --largest 7 --only '{case}'"
+    said, _ = shell(folder, f"{command}; echo code $?")
+    assert said.endswith(f"code {code}\n"), said
+    assert re.search(rf"^FAILED {case}.* ranks, threads, backend {backend}: rank \d: ", said, re.M), said
+
+
+def a_sum_in_another_order_does_not_conform():
+    example(scratch / "order", "sources[m] =", "sources[comm->count - 1 - m] =")
+    does_not_conform(scratch / "order", "sockets", 7, "all_reduce of 7 fp32, sum")
+
+
+def a_comparison_left_out_does_not_conform():
+    example(scratch / "blind", "if (memcmp(&theirs, &m->head, sizeof theirs) == 0)", "if (theirs.kind >= 0)")
+    does_not_conform(scratch / "blind", "sockets", 1, "mismatch: types")
+
+
+def what_does_nothing_does_not_conform():
+    small_module(scratch / "lazy", "lazy")
+    does_not_conform(scratch / "lazy", "lazy", 7, "all_to_all of 7")
 
 
 def a_module_is_found_by_its_name():
@@ -207,7 +233,8 @@ def what_is_no_module_is_not_looked_at():
 
 
 try:
-    tap.main(the_example_keeps_the_contract, a_module_is_found_by_its_name,
+    tap.main(the_example_keeps_the_contract, a_sum_in_another_order_does_not_conform,
+             a_comparison_left_out_does_not_conform, what_does_nothing_does_not_conform, a_module_is_found_by_its_name,
              a_backend_that_is_not_found_is_told_with_those_there_are, a_module_of_another_abi_is_left_out,
              a_module_without_the_symbol_is_left_out, a_module_that_answers_nothing_is_left_out,
              a_file_that_is_no_library_is_left_out, a_library_that_is_cut_short_is_left_out,

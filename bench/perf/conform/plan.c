@@ -144,6 +144,22 @@ static bool cover_pairs(space *s)
     return well;
 }
 
+/* Sums of many ranks, in which their order shows: not left to chance. */
+static bool add_sums(space *s)
+{
+    static const int kinds[] = {WEFT_ALL_REDUCE, WEFT_REDUCE_SCATTER, WEFT_REDUCE};
+    bool well = true;
+    for (int i = 0; i < 3 * WEFT_DTYPES && well; i++) {
+        conform_case it = {{0}};
+        it.of[CONFORM_RANKS] = (unsigned char)(s->values[CONFORM_RANKS] - 1);
+        it.of[CONFORM_KIND] = (unsigned char)kinds[i % 3];
+        it.of[CONFORM_DTYPE] = (unsigned char)(i / 3);
+        it.of[CONFORM_COUNT] = (unsigned char)(s->values[CONFORM_COUNT] < 4 ? s->values[CONFORM_COUNT] - 1 : 3);
+        well = is_integer(i / 3) || add(s, &it);
+    }
+    return well;
+}
+
 /* ------------------------------------------------------------------------------------------- everything */
 
 /* The next of all combinations of the first axes; false: that was the last. */
@@ -189,7 +205,7 @@ conform_case *conform_plan(const conform_settings *settings, int ranks, size_t *
     while (s->values[CONFORM_COUNT] < 5 &&
            (!settings->largest || conform_counts[s->values[CONFORM_COUNT]] <= settings->largest))
         s->values[CONFORM_COUNT]++;
-    bool well = settings->full ? cover_all(s) : cover_pairs(s);
+    bool well = settings->full ? cover_all(s) : cover_pairs(s) && add_sums(s);
     conform_case *cases = well ? s->cases : NULL;
     if (!well)
         free(s->cases);
