@@ -2,7 +2,8 @@
 /* A complete backend in one file, outside of weft: ranks of one host exchange bytes through Unix sockets. It is an
  * example for those who write a backend of their own; the contract it keeps is in weft/backend.h.
  *
- *     cc -std=c17 -O2 -fPIC -shared backend_sockets.c $(pkg-config --cflags --libs weft) -o libweft-backend-sockets.so
+ *     cc -std=c17 -D_GNU_SOURCE -O2 -fPIC -shared -o libweft-backend-sockets.so backend_sockets.c \
+ *        $(pkg-config --cflags --libs weft)
  *     WEFT_MODULE_PATH=$PWD WEFT_BACKEND=sockets weft run -n 4 -- ./program
  *     WEFT_MODULE_PATH=$PWD weft perf conform --backend sockets
  *

@@ -38,11 +38,14 @@ static const char usage[] =
     "A line for each case that failed, and one at the end.\n\n"
     "Exit code: 0 all is well; 7 values were wrong; 1 something else failed.";
 
+static const char in_threads[] = "threads", in_processes[] = "processes";
+
 /* What the ranks of one run share. */
 typedef struct run {
     const conform_settings *settings;
     const char *carried;
     bool unless_alone, was_alone; /* one rank that nobody has launched: nothing was run */
+    int rank;                     /* of a process; -1 = not known, or threads */
     unsigned cases, failed, wrong;
 } run;
 
@@ -71,6 +74,8 @@ static weft_result run_rank(weft_world *world, void *argument)
     run *r = argument;
     conform_settings settings = *r->settings;
     int size = weft_world_size(world);
+    if (r->carried == in_processes)
+        r->rank = weft_world_rank(world);
     if (size == 1 && r->unless_alone) {
         r->was_alone = true;
         return WEFT_OK;
@@ -93,6 +98,8 @@ static weft_result run_rank(weft_world *world, void *argument)
 
 static int code_of(const run *r, weft_result result)
 {
+    if (result != WEFT_OK && r->rank > 0)
+        return EXIT_FAILED; /* the first rank says it */
     if (result != WEFT_OK)
         return complain(EXIT_FAILED, "%s, %s: %s", r->settings->backend, r->carried, weft_last_error());
     return r->wrong ? EXIT_WRONG : r->failed ? EXIT_FAILED : EXIT_DONE;
@@ -102,14 +109,15 @@ static int code_of(const run *r, weft_result result)
 
 static int run_in_world(run *r)
 {
-    r->carried = getenv("WEFT_THREADS") ? "threads" : "processes";
+    r->carried = getenv("WEFT_THREADS") ? in_threads : in_processes;
     weft_result result = weft_world_run(NULL, run_rank, r);
     return code_of(r, result);
 }
 
 static int run_in_threads(run *r)
 {
-    r->carried = "threads";
+    r->carried = in_threads;
+    r->rank = -1;
     weft_result result = weft_team_run(r->settings->ranks, NULL, run_rank, r);
     return code_of(r, result);
 }
@@ -178,10 +186,11 @@ int perf_conform(int argc, char **argv)
         return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf conform --help)", argv[rest]);
     if (!getenv("WEFT_LOG"))
         weft_log_set(WEFT_LOG_ERROR, swallow, NULL);
-    run r = {.settings = &s, .unless_alone = s.in == IN_ALL};
+    run r = {.settings = &s, .rank = -1, .unless_alone = s.in == IN_ALL};
     code = s.in == IN_ALL || s.in == IN_WORLD ? run_in_world(&r) : EXIT_DONE;
     if (s.in == IN_WORLD || (s.in == IN_ALL && !r.was_alone))
         return code;
+    r.unless_alone = false;
     if (s.in != IN_PROCESSES)
         code = worse(code, run_in_threads(&r));
     if (s.in != IN_THREADS)

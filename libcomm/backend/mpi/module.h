@@ -11,9 +11,9 @@
 #include <weft/log.h>
 #include <weft/trace.h>
 
-#define WEFT__MPI_COMPARED 32                  /* operations of a comm that are compared before they begin */
-#define WEFT__MPI_INLINE   512                 /* bytes of a message that go with its header */
-#define WEFT__MPI_STAGED   ((size_t)256 << 10) /* elements of a piece that goes through memory of the comm's own */
+#define WEFT__MPI_COMPARED 32                 /* operations of a comm that are compared before they begin */
+#define WEFT__MPI_INLINE   512                /* bytes of a message that go with its header */
+#define WEFT__MPI_STAGED   ((size_t)64 << 10) /* elements of a piece that goes through memory of the comm's own */
 
 enum { WEFT__MPI_TAG_NOTE = 1 << 10, WEFT__MPI_TAGS_OF_CHANNEL = 2 }; /* channels have those below */
 
