@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft perf conform`: what is planned, what values it wants, and how it is used. That it finds mistakes is tested where
- * backends with mistakes are built: tests/package/test_backend.py. */
+/* `weft perf conform`: what is planned, what values it wants, and how it is used. That it finds mistakes is tested
+ * where backends with mistakes are built: tests/package/test_backend.py. */
 #include <stdlib.h>
 
 #include "harness/test.h"

@@ -37,8 +37,7 @@ typedef struct keeper {
     weft_op *kept;
 } keeper;
 
-static weft_result make_keeper(void *state, const weft_backend_comm *comm, void **comm_out,
-                               unsigned char *card)
+static weft_result make_keeper(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card)
 {
     (void)state, (void)comm, (void)card;
     *comm_out = calloc(1, sizeof(keeper));
@@ -105,7 +104,7 @@ TEST(a_backend_without_comm_connect_makes_no_comm)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("alone"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_destroy = free}));
+                                                   .comm_create = make_keeper, .comm_destroy = free}));
     ranks_as_threads(2, NULL, cannot_make, "alone");
 }
 
@@ -149,8 +148,8 @@ TEST(a_backend_without_start_takes_no_operation)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("idle"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_all,
-                                                    .comm_destroy = free}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_destroy = free}));
     ranks_as_threads(2, NULL, cannot_start, NULL);
 }
 
@@ -168,8 +167,8 @@ TEST(a_backend_without_the_capability_hears_of_no_collective)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("post"), .query = query_p2p, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_all,
-                                                    .comm_destroy = free, .start = keep}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, only_messages, NULL);
 }
 
@@ -187,8 +186,8 @@ TEST(a_backend_without_progress_and_explain_is_late_for_no_reason)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("deaf"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_all,
-                                                    .comm_abort = give_back, .comm_destroy = free, .start = keep}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_abort = give_back, .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, never_ends, NULL);
 }
 
@@ -223,8 +222,8 @@ TEST(who_connects_hears_of_a_member_that_gives_up)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("slow"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_never,
-                                                    .comm_destroy = free}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_never,
+                                                   .comm_destroy = free}));
     ranks_as_threads(2, NULL, give_up_while_the_other_connects, NULL);
 }
 

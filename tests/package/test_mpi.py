@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The backend over MPI keeps its contract under the launchers of all MPIs that are there: the module is built against each.
-usage: test_mpi.py TOP BUILD_FOLDER"""
+"""The backend over MPI keeps its contract under the launchers of all MPIs that are there: the module is built against
+each.  usage: test_mpi.py TOP BUILD_FOLDER"""
 import os
 import pathlib
 import shutil
@@ -178,7 +178,8 @@ def without_a_launcher_of_mpi_it_is_left_alone():
 
 
 try:
-    tap.main(it_conforms_under_open_mpi, it_conforms_under_mpich, an_abort_ends_under_open_mpi, an_abort_ends_under_mpich,
+    tap.main(it_conforms_under_open_mpi, it_conforms_under_mpich, an_abort_ends_under_open_mpi,
+             an_abort_ends_under_mpich,
              all_operations_are_compared_if_asked_for_under_open_mpi,
              all_operations_are_compared_if_asked_for_under_mpich, without_a_launcher_of_mpi_it_is_left_alone)
 finally:

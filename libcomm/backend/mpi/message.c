@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* P2p messages: a header that says size and tag, with the bytes of a small message, and the rest of a large one by
- * itself. What MPI reads and writes is memory of the comm's own, so that an operation can be given up before it ends. */
+/* P2p messages: a header that says size and tag, with the bytes of a small message, and those of a large one by
+ * themselves. Headers are in memory of the comm's own, so that an operation can be given up before they have gone. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,32 +3,36 @@
  *         of stubs, so it may leave out what it cannot do and what it has nothing to do for.
  *
  *  A backend is part of weft, or registered by the program with weft_backend_register() before it opens a world, or a
- *  module: a shared object `libweft-backend-NAME.so` that exports WEFT_BACKEND_MODULE, a function that returns its table
- *  or NULL if it cannot work here. Modules are looked for in the folders of WEFT_MODULE_PATH (separated by colons), then
- *  beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not known, and stay
- *  loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
+ *  module: a shared object `libweft-backend-NAME.so` that exports WEFT_BACKEND_MODULE, a function that returns its
+ *  table or NULL if it cannot work here. Modules are looked for in the folders of WEFT_MODULE_PATH (separated by
+ *  colons), then beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not
+ *  known, and stay loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
  *
  *  To write one, begin with tests/package/backend_sockets.c, a whole backend in one file outside of weft's library.
  *  `weft perf conform --backend NAME` tells whether a backend keeps what is said here.
  *
- *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start` of
- *  a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
+ *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start`
+ *  of a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
  *
  *  In which order: `open`, and for each comm `comm_create`, `comm_connect` until it is not WEFT_PENDING, then `start`
- *  and `progress`; at the end `comm_leave`, `comm_destroy`, `close`. `comm_abort` comes at most once, at any time before
- *  `comm_leave`. What fails says why with weft_backend_error(); later, when nobody asks, with weft_backend_fail().
+ *  and `progress`; at the end `comm_leave`, `comm_destroy`, `close`. `comm_abort` comes at most once, at any time
+ *  before `comm_leave`. What fails says why with weft_backend_error(); later, when nobody asks, with
+ *  weft_backend_fail().
  *
  *  What weft counts on:
  *  - What `start` took is given back once, by weft_backend_done(); after that the backend does not touch it. It may be
  *    given back within `start`.
- *  - Members compare what they ask for before a byte of another is used, and fail with E_MISMATCH, a message that names
- *    two ranks and what each asks for, if it differs. `reduction` and `root` mean nothing to some kinds.
+ *  - Members compare what they ask for before a byte of another is used: all operations, or the first 32 of a comm and
+ *    with `check` all. If it differs the comm fails with E_MISMATCH, and a message that names two ranks and what each
+ *    asks for. Where `reduction` or `root` mean nothing to a kind they may hold anything.
  *  - The buffers may be the caller's again when an operation is given back: nobody reads or writes them any more.
- *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST. weft itself
- *    calls `comm_abort` for ranks of this host whose process has ended.
- *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of one
- *    peer and channel in their order. Comms do not hold each other up.
- *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon.
+ *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST. weft
+ *    itself calls `comm_abort` for ranks of this host whose process has ended.
+ *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of
+ *    one peer and channel in their order. Comms do not hold each other up.
+ *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon. What a library below
+ *    has not let go of in 5 s, or the comm's timeout_ms if that is less, ends with E_STUCK, told by
+ *    weft_backend_fail().
  *  - `comm_create` makes something (*comm_out is not NULL); until `comm_connect` has said WEFT_OK only `comm_abort`,
  *    `comm_leave` and `comm_destroy` come.
  *  - With WEFT_CAP_IMMEDIATE, `start` gives the operation back before it returns, and never answers WEFT_AGAIN.
@@ -74,8 +78,8 @@ typedef struct weft_op {
     const weft_p2p *messages; /**< Borrowed until done; those of a rank to itself are carried out already: skip them. */
     uint32_t message_count;
     uint32_t label;
-    uint64_t number; /**< Collective: its number on the comm, from 1. */
-    void *memory;    /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared,
+    uint64_t number;      /**< Collective: its number on the comm, from 1. */
+    void *memory;         /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared,
                           aligned for any type. */
     struct weft_op *next; /**< For the backend's queue. */
 
@@ -158,11 +162,12 @@ typedef struct weft_backend {
     /** Say what @p op waits for: names ranks, and what they were last seen doing. */
     void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
     /** A descriptor that can be read when `progress` has something to do, once `arm` was called; asked for once, behind
-     *  `open`. -1, or left out: there is none, and a rank that sleeps is woken by others. */
+     *  `open`. -1, or left out: there is none, and a rank that sleeps is woken by others. One that can only be polled
+     *  gives that of a timer, which `arm` sets while operations are in flight. */
     int (*fd)(void *state);
     /** This rank is going to sleep, or to compute: from now on `fd` tells. WEFT_AGAIN: there is something at once, call
-     *  `progress`. After WEFT_OK `progress` does not come before the descriptor could be read, an operation was started,
-     *  or a caller waits for one. */
+     *  `progress`. After WEFT_OK `progress` does not come before the descriptor could be read, an operation was
+     *  started, or a caller waits for one. */
     weft_result (*arm)(void *state);
 } weft_backend;
 
