@@ -74,8 +74,7 @@ static void take(weft__ucx_comm *uc, const weft__ucx_head *head, const unsigned 
     int member = (int)head->member;
     weft__ucx_lane *lane = weft__ucx_lane_of(uc, member, head->stream);
     switch ((weft__ucx_what)head->what) {
-    case WEFT__UCX_HELLO:
-        uc->peers[member].met = true;
+    case WEFT__UCX_HELLO: /* it has opened the way, and that is all */
         break;
     case WEFT__UCX_DATA:
     case WEFT__UCX_CREDIT:

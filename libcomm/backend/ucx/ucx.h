@@ -153,9 +153,7 @@ enum { WEFT__UCX_TOLD = 3 }; /* hello, verdict, leave: each once */
 
 typedef struct weft__ucx_peer {
     uint32_t comm; /* its number for the comm */
-    bool met;      /* its hello has come */
     bool left;     /* it has destroyed the comm */
-    bool lost;     /* the way to it is broken */
     weft__ucx_slot told[WEFT__UCX_TOLD];
     int told_count;
     /* What it was last seen asking for, for explanations. */
@@ -209,7 +207,7 @@ struct weft__ucx_comm {
     uint64_t p2p_left; /* messages that have not ended */
 
     int held; /* slots that UCX holds */
-    bool hello_said, connected, failed, active;
+    bool connected, failed, active;
     weft__ucx_comm *next; /* active or gone */
 };
 

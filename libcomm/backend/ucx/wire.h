@@ -8,7 +8,7 @@
 #define WEFT__UCX_VERSION 1
 
 typedef enum weft__ucx_what {
-    WEFT__UCX_HELLO,   /* the sender has made the comm, and reaches us */
+    WEFT__UCX_HELLO,   /* opens the way */
     WEFT__UCX_DATA,    /* a part of a message, in the order of its stream */
     WEFT__UCX_CREDIT,  /* nothing but the limit */
     WEFT__UCX_LEAVE,   /* the sender has destroyed the comm */
