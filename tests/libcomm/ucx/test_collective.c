@@ -143,7 +143,7 @@ static void all_kinds(weft_world *world, void *argument)
                                .count = count,
                                .root = turn % ranks,
                                .in_place = turn / 3 % 2};
-                    if (makes_sense(&t) && (turn + ranks) % (test_is_slow() ? 15 : 4) == 0)
+                    if (makes_sense(&t) && (turn + ranks) % (test_is_slow() ? 24 : 8) == 0)
                         try_one(local, ucx, &t);
                 }
     for (int kind = 0; kind < WEFT_COLLECTIVE_KINDS; kind++)
