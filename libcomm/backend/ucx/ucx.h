@@ -29,8 +29,10 @@ typedef struct weft__ucx_lane weft__ucx_lane;
 typedef struct weft__ucx_endpoint {
     weft__ucx *ucx;
     int rank;
-    ucp_ep_h ep;         /* NULL = not made yet */
-    ucs_status_t status; /* not UCS_OK: it is broken */
+    ucp_ep_h ep;                     /* NULL = not made yet */
+    ucs_status_t status;             /* not UCS_OK: it is broken */
+    weft__ucx_head farewell, answer; /* as they are sent */
+    bool answered;                   /* our farewell was */
 } weft__ucx_endpoint;
 
 struct weft__ucx {
@@ -62,8 +64,10 @@ bool weft__ucx_flushes(weft__ucx *ucx);
 /* endpoint.c */
 weft_result weft__ucx_endpoint_make(weft__ucx *ucx, int rank, const unsigned char *address);
 void weft__ucx_endpoint_break(weft__ucx_endpoint *endpoint, ucs_status_t status);
-/* Force all ways shut; ends within about @p most_ns. */
-void weft__ucx_endpoints_close(weft__ucx *ucx, uint64_t most_ns);
+/* A farewell or an answer has come. */
+void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__ucx_head *head);
+/* Close all, once those who listen have read what was sent. */
+void weft__ucx_endpoints_close(weft__ucx *ucx);
 /* module.c: take turns */
 unsigned weft__ucx_progress(void *state, uint64_t slice_ticks);
 void weft__ucx_activate(weft__ucx_comm *uc);

@@ -5,8 +5,6 @@
 
 #include "ucx.h"
 
-#define CLOSE_NS 1000000000ull /* longest time for what was sent to leave, and for ways to close */
-
 /* ------------------------------------------------------------------------------------------- opening */
 
 /* Without a transport that serves it the world goes on, and comms that want this backend are refused. */
@@ -143,19 +141,6 @@ weft_result weft__ucx_arm(void *state)
 
 /* ------------------------------------------------------------------------------------------- closing */
 
-static double now_ns(const weft__ucx *ucx)
-{
-    return weft_trace_ns(ucx->world, weft__ucx_ticks(ucx));
-}
-
-/* What was sent leaves, if the others take it. */
-static void flush_out(weft__ucx *ucx)
-{
-    double end = now_ns(ucx) + (double)CLOSE_NS;
-    while (weft__ucx_flushes(ucx) && now_ns(ucx) < end)
-        (void)ucp_worker_progress(ucx->worker);
-}
-
 static void free_gone(weft__ucx *ucx)
 {
     for (weft__ucx_comm *uc = ucx->gone, *next; uc; uc = next) {
@@ -167,10 +152,8 @@ static void free_gone(weft__ucx *ucx)
 void weft__ucx_close(void *state)
 {
     weft__ucx *ucx = state;
-    if (ucx->worker) {
-        flush_out(ucx);
-        weft__ucx_endpoints_close(ucx, CLOSE_NS);
-    }
+    if (ucx->worker)
+        weft__ucx_endpoints_close(ucx);
     if (ucx->address)
         ucp_worker_release_address(ucx->worker, ucx->address);
     if (ucx->worker)
