@@ -133,8 +133,8 @@ static const weft_backend table = {
 
 /* ------------------------------------------------------------------------------------------- UCX's log */
 
-/* UCX writes to stdout, which is the program's. What it calls an error is mostly a rank that has ended, which weft tells
- * by itself. */
+/* UCX writes to stdout, which is the program's. What it calls an error is mostly a rank that has ended, which weft
+ * tells by itself. What it says while it is being loaded, if asked for, comes before this. */
 static ucs_log_func_rc_t take_log(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                   const ucs_log_component_config_t *component, const char *message, va_list arguments)
 {

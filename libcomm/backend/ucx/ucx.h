@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ucx backend from inside: ranks that reach each other through UCX, whatever the network. Everything here happens in
- * the world's seat.
+/* The ucx backend from inside: ranks that reach each other through UCX, whatever the network. Everything here happens
+ * in the world's seat.
  *
  * UCX never sees memory of the caller: records are copied into slots of the comm, and out of what UCX has received. So
  * operations of a failed comm are given back at once, whatever UCX and the peers still do with the slots. */
