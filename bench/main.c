@@ -10,6 +10,7 @@
 #include <weft/version.h>
 
 #include "complain.h"
+#include "perf/operations_run.h"
 #include "subcommands.h"
 
 static const struct {
@@ -18,7 +19,7 @@ static const struct {
 } subcommands[] = {
     {"gpt", "train a GPT on text over tensor, pipeline and data parallel ranks", command_gpt},
     {"hosts", "start the ranks of a program on hosts made of network namespaces", command_hosts},
-    {"perf", "benchmarks", command_perf},
+    {"perf", "benchmarks of operations, in the manner of nccl-tests, and of calls", command_perf},
     {"run", "start the ranks of a program on this host", command_run},
     {"schedule", "pipeline schedules: when each stage computes what; checks your own", command_schedule},
     {"topo", "the machine, where ranks sit, and what their groups cross", command_topo},
@@ -43,6 +44,9 @@ static void fill_standard_files(void)
 
 static int run(int argc, char **argv)
 {
+    int code = argc > 0 ? perf_as_program(argc, argv) : -1;
+    if (code >= 0)
+        return code;
     if (argc < 2) {
         print_help();
         return EXIT_USAGE;

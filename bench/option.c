@@ -79,7 +79,7 @@ static bool read_whole(const char *text, bool with_unit, long long *number)
     if (errno || end == text || isspace((unsigned char)*text))
         return false;
     if (with_unit && *end) {
-        const char *unit = strchr("KMG", *end);
+        const char *unit = strchr("KMG", toupper((unsigned char)*end));
         long long factor = unit ? 1ll << (10 * (unit - "KMG" + 1)) : 0;
         if (!factor || end[1] || *number > LLONG_MAX / factor || *number < 0)
             return false;
@@ -143,6 +143,13 @@ static int store(const option *o, const char *text, void *values)
     case OPTION_FILE:
         *(const char **)field = text;
         return OPTIONS_GO;
+    case OPTION_TEXTS: {
+        option_texts *texts = field;
+        if (texts->count == OPTION_TEXTS_MAX)
+            return complain(EXIT_USAGE, "%s%s is given more than %d times", dashes(o), o->name, OPTION_TEXTS_MAX);
+        texts->items[texts->count++] = text;
+        return OPTIONS_GO;
+    }
     case OPTION_CHOICE: {
         int index = choice_index(o->shown, text);
         if (index < 0)

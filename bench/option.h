@@ -9,13 +9,20 @@ typedef enum option_kind {
     OPTION_FLAG,   /* bool, no value */
     OPTION_UNFLAG, /* bool, no value: sets false */
     OPTION_INT,    /* int */
-    OPTION_SIZE,   /* size_t; K M G (1024) may follow */
+    OPTION_SIZE,   /* size_t; K M G (1024), or k m g, may follow */
     OPTION_REAL,   /* double */
     OPTION_TEXT,   /* const char *, borrowed from argv */
+    OPTION_TEXTS,  /* option_texts: may be given several times */
     OPTION_FILE,   /* const char *, borrowed from argv; "-" if another option, or nothing, follows */
     OPTION_CHOICE, /* int: index into the words of `shown`, separated by | */
     OPTION_NOTED   /* no field: understood, said to be without effect; values may follow */
 } option_kind;
+
+#define OPTION_TEXTS_MAX 8
+typedef struct option_texts {
+    const char *items[OPTION_TEXTS_MAX]; /* borrowed from argv */
+    int count;
+} option_texts;
 
 typedef struct option {
     const char *name; /* without the dashes; one letter: -n as well as --n; * stands for any letters */

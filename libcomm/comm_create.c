@@ -5,6 +5,7 @@
 #include <weft/version.h>
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/reserved.h"
@@ -117,6 +118,15 @@ weft_result weft__comm_cannot_make(const weft_comm *comm)
     return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s cannot make it", comm->name, comm->backend->name);
 }
 
+/* Of one batch: of a caller's, or an exchange with every member. */
+static size_t most_messages(const weft_comm *comm)
+{
+    size_t exchange = 2 * (size_t)comm->size;
+    if (comm->config.flags & WEFT_COMM_NO_P2P)
+        return 0;
+    return exchange > WEFT_P2P_BATCH_MAX ? exchange : WEFT_P2P_BATCH_MAX;
+}
+
 static weft_result create_behind(weft_comm *comm)
 {
     weft_world *world = comm->world;
@@ -129,17 +139,20 @@ static weft_result create_behind(weft_comm *comm)
     comm->cards = weft__alloc((size_t)comm->size * comm->facts.card_bytes);
     if (!comm->cards)
         return WEFT_E_NO_MEMORY;
-    size_t most = comm->config.flags & WEFT_COMM_NO_P2P ? 0 : WEFT_P2P_BATCH_MAX;
+    size_t most = most_messages(comm);
     comm->messages_at = weft__round_up(comm->facts.op_bytes + most * comm->facts.message_bytes, WEFT__LINE);
     size_t memory = comm->messages_at + most * sizeof(weft_p2p);
     WEFT_TRY(weft__work_pool_take(world, comm->config.works, memory, &comm->slots));
+    weft__env env;
+    (void)weft__env_read(&env);
     weft_backend_comm description = {.size = sizeof description,
                                      .comm = comm,
                                      .name = comm->name,
                                      .rank = comm->rank,
                                      .count = comm->size,
                                      .ranks = comm->ranks,
-                                     .p2p_channels = comm->config.p2p_channels};
+                                     .p2p_channels = comm->config.p2p_channels,
+                                     .check = env.check};
     weft__progress_enter(world);
     weft__comms_bury(world, false); /* their cards and memory may be wanted */
     comm->next = world->comms;

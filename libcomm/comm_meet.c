@@ -37,14 +37,14 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
     return WEFT_OK;
 }
 
-/* A member that has not made the comm may have ended, or given up all it did. */
+/* A member that has not made the comm may have ended, or given up all it did: since this comm was begun, or for good. */
 static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 {
     const weft_world *world = comm->world;
     const weft__board *board = world->boards[rank];
     char text[sizeof board->aborted_text + 32];
     weft_result aborted = (weft_result)atomic_load(&board->aborted);
-    if (aborted != WEFT_OK && board->aborted_ns > comm->began_ns)
+    if (aborted != WEFT_OK && (ended || board->aborted_ns > comm->began_ns))
         return weft__fail(aborted, "%s", weft__verdict_told(board->aborted_text, rank, text, sizeof text));
     if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
@@ -82,7 +82,8 @@ static weft_result take_card(weft_comm *comm, int member, const weft__card_view 
     int rank = comm->ranks[member];
     const weft__card_terms *terms = &card->terms;
     char text[sizeof terms->verdict_text + 32];
-    if (weft__card_says_why(card))
+    bool far = !comm->world->segments[rank]; /* on this machine, its failure is found in what the backend shares */
+    if (card->left == WEFT__CARD_GAVE_UP || (far && card->left == WEFT__CARD_FAILED))
         return weft__fail((weft_result)terms->verdict, "%s",
                           weft__verdict_told(terms->verdict_text, rank, text, sizeof text));
     WEFT_TRY(compare_terms(comm, terms, rank));

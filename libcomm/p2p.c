@@ -85,7 +85,8 @@ void weft__p2p_copy_own(const weft_op *op, int self)
         if (m->peer != self || m->kind != WEFT_SEND)
             continue;
         const weft_p2p *to = own_receive(self, op->messages, op->message_count, i);
-        memmove(to->buffer, m->buffer, m->count * weft__dtype_bytes(m->dtype));
+        if (m->count) /* else the buffers may be NULL */
+            memmove(to->buffer, m->buffer, m->count * weft__dtype_bytes(m->dtype));
     }
 }
 
@@ -103,26 +104,41 @@ static weft_result check_batch(const weft_comm *comm, const weft_p2p_batch *batc
     return check_own(comm, batch->messages, batch->count);
 }
 
-/* Check, and fill a work. */
-static weft_result prepare(weft_comm *comm, const weft_p2p_batch *given, weft_stream after, weft__work **work_out)
+weft_result weft__p2p_usable(weft_comm *comm)
 {
     WEFT_TRY(weft__comm_usable(comm, WEFT_CAP_P2P));
     if (comm->config.flags & WEFT_COMM_NO_P2P)
         return weft__fail(WEFT_E_UNSUPPORTED, "comm %s was made without p2p", comm->name);
-    weft_p2p_batch batch = {0};
-    WEFT_TRY(weft__take_sized(&batch, sizeof batch, given, "weft_p2p_batch"));
-    WEFT_TRY(check_batch(comm, &batch));
-    WEFT_TRY(weft__start_prepare(comm, after, batch.after, work_out));
-    weft__work *work = *work_out;
-    weft_p2p *messages = (weft_p2p *)(work->memory + comm->messages_at);
-    if (batch.count)
-        memcpy(messages, batch.messages, batch.count * sizeof *batch.messages);
-    weft_op *op = &work->op;
+    return WEFT_OK;
+}
+
+weft_result weft__p2p_prepare(weft_comm *comm, weft_stream after, weft_work before, weft__work **work_out,
+                              weft_p2p **messages_out)
+{
+    WEFT_TRY(weft__start_prepare(comm, after, before, work_out));
+    *messages_out = (weft_p2p *)((*work_out)->memory + comm->messages_at);
+    weft_op *op = &(*work_out)->op;
     op->is_p2p = 1;
     op->what = (weft_collective){0};
-    op->messages = messages;
-    op->message_count = (uint32_t)batch.count;
-    op->label = batch.label;
+    op->messages = *messages_out;
+    op->message_count = 0;
+    op->label = 0;
+    return WEFT_OK;
+}
+
+/* Check, and fill a work. */
+static weft_result prepare(weft_comm *comm, const weft_p2p_batch *given, weft_stream after, weft__work **work_out)
+{
+    WEFT_TRY(weft__p2p_usable(comm));
+    weft_p2p_batch batch = {0};
+    weft_p2p *messages;
+    WEFT_TRY(weft__take_sized(&batch, sizeof batch, given, "weft_p2p_batch"));
+    WEFT_TRY(check_batch(comm, &batch));
+    WEFT_TRY(weft__p2p_prepare(comm, after, batch.after, work_out, &messages));
+    if (batch.count)
+        memcpy(messages, batch.messages, batch.count * sizeof *batch.messages);
+    (*work_out)->op.message_count = (uint32_t)batch.count;
+    (*work_out)->op.label = batch.label;
     return WEFT_OK;
 }
 

@@ -163,6 +163,8 @@ static inline unsigned move_along(weft__backend_instance *b, uint64_t slice_tick
 bool weft__seat_once(weft_world *world)
 {
     weft__progress *p = &world->progress;
+    if (atomic_load_explicit(&p->verdicts, memory_order_relaxed))
+        weft__seat_stir_wires(world);
     bool moved = weft__seat_take_fresh(world);
     unsigned answer = p->held ? begin_held(world) : 0;
     for (int i = 0; i < world->backend_count; i++)
@@ -173,7 +175,8 @@ bool weft__seat_once(weft_world *world)
         weft__watchdog_look(world);
     if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
         return moved;
-    /* What a rank did before it was lost still counts, so failures wait until nothing moves, or for a while. */
+    /* What a rank did before it was lost still counts, so failures wait until nothing moves, on wires either, or for a
+     * while. */
     if (!moved || ++p->verdict_rounds > VERDICT_ROUNDS) {
         p->verdict_rounds = 0;
         atomic_store(&p->verdicts, 0);

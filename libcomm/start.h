@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What starting a collective and starting a p2p batch share. */
+/* What starting a collective, a p2p batch and an exchange composed of messages share. */
 #ifndef WEFT_LIBCOMM_START_H
 #define WEFT_LIBCOMM_START_H
 #include "comm.h"
@@ -19,6 +19,12 @@ void weft__start_forget_before(weft__work *work);
 /* Hand it to the backend, messages to this rank itself carried out before. In the seat, or with a backend that is done
  * at once. */
 weft_result weft__start_in_backend(weft__work *work);
+/* The comm takes p2p messages. */
+weft_result weft__p2p_usable(weft_comm *comm);
+/* A slot for a batch, as from weft__start_prepare(); the caller writes the messages, which it has checked, and their
+ * number to its op. There is room for WEFT_P2P_BATCH_MAX, and for a send and a receive with every member. */
+weft_result weft__p2p_prepare(weft_comm *comm, weft_stream after, weft_work before, weft__work **work_out,
+                              weft_p2p **messages_out);
 /* Carry out the messages of a batch from this rank to itself. */
 void weft__p2p_copy_own(const weft_op *op, int self);
 

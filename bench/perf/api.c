@@ -4,7 +4,6 @@
 #include "perf/api.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,8 @@
 #include "json.h"
 #include "option.h"
 #include "out.h"
+#include "perf/cores.h"
+#include "perf/statistics.h"
 
 #define TRY(call)                         \
     do {                                  \
@@ -61,18 +62,6 @@ static weft_result time_one(timed call, void *what, int repeats, double *ns)
     return WEFT_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values_, int count)
-{
-    qsort(values_, (size_t)count, sizeof *values_, compare);
-    return values_[count / 2];
-}
-
 /* Median ns of each of @p count calls, measured in turn. */
 static weft_result measure(const timed *calls, int count, void *what, const values *v, double *median_out)
 {
@@ -82,7 +71,7 @@ static weft_result measure(const timed *calls, int count, void *what, const valu
         for (int i = 0; i < count && result == WEFT_OK; i++)
             result = time_one(calls[i], what, v->repeats, &ns[i * v->rounds + (round < 0 ? 0 : round)]);
     for (int i = 0; i < count && result == WEFT_OK; i++)
-        median_out[i] = median(ns + i * v->rounds, v->rounds);
+        median_out[i] = perf_median(ns + i * v->rounds, (size_t)v->rounds);
     free(ns);
     return result;
 }
@@ -226,25 +215,12 @@ static weft_result run_calls(subject *s, const job *j)
     return WEFT_OK;
 }
 
-/* If there is a core for each rank, every rank has its own. */
-static void bind(int rank, int ranks)
-{
-    cpu_set_t allowed, one;
-    CPU_ZERO(&one);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks)
-        return;
-    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &allowed) && seen++ == rank)
-            CPU_SET(cpu, &one);
-    (void)sched_setaffinity(0, sizeof one, &one);
-}
-
 static weft_result run_rank(weft_world *world, void *argument)
 {
     int ranks[2] = {0, 1}, count = weft_world_size(world);
     subject s = {.world = world};
     weft_params *params[2] = {NULL, NULL};
-    bind(weft_world_rank(world), count);
+    perf_bind_thread(weft_world_rank(world), count);
     weft_result result = weft_comm_create(world, "perf", ranks, count, NULL, &s.comm);
     if (result == WEFT_OK)
         result = make_set(s.comm, 1, &params[0], &s.one);

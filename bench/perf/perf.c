@@ -5,6 +5,8 @@
 
 #include "complain.h"
 #include "perf/api.h"
+#include "perf/conform/conform.h"
+#include "perf/operations_run.h"
 #include "subcommands.h"
 
 static const struct {
@@ -12,27 +14,25 @@ static const struct {
     int (*run)(int argc, char **argv);
 } benchmarks[] = {
     {"api", "what weft's own calls cost, apart from the moving of bytes", perf_api},
+    {"conform", "whether a backend keeps its contract", perf_conform},
+    {"limits", "what memory allows: the traffic of operations without waiting for others", perf_limits},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
 
-static void print_help(FILE *out)
+static void print_help(void)
 {
-    fprintf(out, "usage: weft perf BENCHMARK [options]\n\nbenchmarks (each has --help):\n");
+    printf("benchmarks (each has --help):\n");
     for (size_t i = 0; i < BENCHMARKS; i++)
-        fprintf(out, "  %-10s %s\n", benchmarks[i].name, benchmarks[i].help);
+        printf("  weft perf %-10s %s\n", benchmarks[i].name, benchmarks[i].help);
+    printf("\n");
 }
 
 int command_perf(int argc, char **argv)
 {
-    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
-        print_help(stdout);
-        return EXIT_DONE;
-    }
     for (size_t i = 0; argc >= 2 && i < BENCHMARKS; i++)
         if (strcmp(argv[1], benchmarks[i].name) == 0)
             return benchmarks[i].run(argc - 1, argv + 1);
-    if (argc >= 2)
-        return complain(EXIT_USAGE, "there is no benchmark '%s' (see weft perf --help)", argv[1]);
-    print_help(stderr);
-    return EXIT_USAGE;
+    if (argc >= 2 && strcmp(argv[1], "--help") == 0)
+        print_help();
+    return perf_operations(argc, argv);
 }

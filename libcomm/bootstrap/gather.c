@@ -208,13 +208,19 @@ static weft_result judge(const weft__rendezvous *z, const weft__guest *g)
     return WEFT_OK;
 }
 
-/* The first failure is the verdict; those who are there hear it now, those who come soon, then. */
+/* The first failure is the verdict; those who are there hear it now, and their links make room for those who come soon
+ * and hear it then. */
 static void settle(gathering *g, weft_result result)
 {
     if (result >= 0 || g->verdict.result < 0)
         return;
     weft__verdict_add(&g->verdict, result);
     weft__rendezvous_tell(g->z, &g->verdict);
+    for (int r = 1; r < g->z->meeting.size; r++) {
+        if (g->z->links[r] >= 0)
+            close(g->z->links[r]);
+        g->z->links[r] = -1;
+    }
     uint64_t end_ns = weft__now_ns() + LINGER_NS;
     if (end_ns < g->end_ns)
         g->end_ns = end_ns;
@@ -231,17 +237,15 @@ static void count_answer(gathering *g, int rank)
 static void let_in(gathering *g, const weft__guest *guest)
 {
     weft__rendezvous *z = g->z;
-    weft_result result = judge(z, guest);
-    settle(g, result);
+    settle(g, judge(z, guest));
     count_answer(g, guest->hello.rank);
-    if (g->verdict.result < 0)
+    if (g->verdict.result < 0) {
         (void)weft__socket_send(guest->fd, &g->verdict, sizeof g->verdict, g->end_ns);
-    if (result == WEFT_OK) {
-        z->links[guest->hello.rank] = guest->fd;
-        g->here++;
-    } else {
         close(guest->fd);
+        return;
     }
+    z->links[guest->hello.rank] = guest->fd;
+    g->here++;
 }
 
 /* From the last to the first: who leaves gives his place to the last, who was heard. */
@@ -272,10 +276,9 @@ static void wait_for_news(gathering *g, uint64_t now)
 {
     const weft__rendezvous *z = g->z;
     int n = z->meeting.size;
-    bool settled = g->verdict.result < 0;
     g->fds[0] = (struct pollfd){.fd = z->listener, .events = POLLIN};
     for (int r = 1; r < n; r++)
-        g->fds[r] = (struct pollfd){.fd = settled ? -1 : z->links[r], .events = POLLIN};
+        g->fds[r] = (struct pollfd){.fd = z->links[r], .events = POLLIN};
     for (int i = 0; i < g->guests.count; i++)
         g->fds[n + i] = (struct pollfd){.fd = g->guests.all[i].fd, .events = POLLIN};
     uint64_t tired = weft__guests_tire(&g->guests, now), until = now + 1000000000u;

@@ -3,6 +3,7 @@
 #include "bootstrap/guests.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "bootstrap/endpoint.h"
+#include "bootstrap/socket.h"
 
 #define STRANGERS 64
 #define PATIENCE  5000000000ull /* for a hello */
@@ -62,24 +64,34 @@ static bool make_room(weft__guests *guests)
     return oldest >= 0;
 }
 
+static void let_sit(weft__guests *guests, int fd)
+{
+    if (weft__endpoint_is_unix(fd) && !weft__endpoint_same_user(fd)) {
+        close(fd);
+        return;
+    }
+    weft__endpoint_tune(fd);
+    guests->all[guests->count++] = (weft__guest){.fd = fd, .since_ns = weft__now_ns()};
+}
+
+/* Nobody is sent away before he was heard once, nor if nobody waits: want of descriptors is told in any case. */
 weft_result weft__guests_accept(weft__guests *guests, int listener)
 {
-    for (int n = 0; n < AT_ONCE; n++) {
-        if (guests->count == guests->room && !make_room(guests))
-            return WEFT_OK;
-        int fd = weft__endpoint_accept(listener);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && make_room(guests))
-            continue;
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-            return weft__fail_errno("rank 0 cannot take a link to every rank (ulimit -n)");
-        if (fd < 0)
-            return WEFT_OK;
-        if (weft__endpoint_is_unix(fd) && !weft__endpoint_same_user(fd)) {
-            close(fd);
+    bool heard = true;
+    for (int n = 0; n < AT_ONCE && weft__socket_wait(listener, POLLIN, 0); n++) {
+        bool full = guests->count == guests->room;
+        int fd = full ? -1 : weft__endpoint_accept(listener);
+        if (fd >= 0) {
+            let_sit(guests, fd);
+            heard = false;
             continue;
         }
-        weft__endpoint_tune(fd);
-        guests->all[guests->count++] = (weft__guest){.fd = fd, .since_ns = weft__now_ns()};
+        bool want = !full && (errno == EMFILE || errno == ENFILE);
+        if ((!full && !want) || !heard)
+            return WEFT_OK;
+        if (make_room(guests))
+            continue;
+        return want ? weft__fail_errno("rank 0 cannot take a link to every rank (ulimit -n)") : WEFT_OK;
     }
     return WEFT_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who shares a host. It is told by its boot id, since names repeat and containers rename themselves, and by the namespaces
- * and the user: ranks share memory by descriptors that they pass over abstract sockets, and watch each other by pid. */
+/* Who shares a host. It is told by its boot id, since names repeat and containers rename themselves, and by the
+ * namespaces and the user: ranks share memory by descriptors that they pass over abstract sockets, and watch each other
+ * by pid. */
 #include "bootstrap/identity.h"
 
 #include <fcntl.h>

@@ -21,8 +21,8 @@ uint64_t weft__job_hash_proxy(uint64_t hash, char *const *environment);
 
 /* Does MASTER_ADDR say that all is on this host? */
 bool weft__job_master_is_here(char *const *environment);
-/* The address for ranks of several hosts: that of rank 0 by MASTER_ADDR, by Slurm's list of hosts (of the @p step, or of
- * the whole job), or by Open MPI's mpirun; and ports that follow from the job, never MASTER_PORT, which is the
+/* The address for ranks of several hosts: that of rank 0 by MASTER_ADDR, by Slurm's list of hosts (of the @p step, or
+ * of the whole job), or by Open MPI's mpirun; and ports that follow from the job, never MASTER_PORT, which is the
  * launcher's own. WEFT_AGAIN: nothing says where. E_INVALID names the variable that makes no sense. */
 weft_result weft__job_address(char *const *environment, bool step, uint64_t job, char address[WEFT__ADDRESS_MAX]);
 

@@ -13,7 +13,8 @@ typedef enum weft__io { WEFT__IO_DONE, WEFT__IO_CLOSED, WEFT__IO_LATE, WEFT__IO_
 bool weft__socket_wait(int fd, short events, uint64_t deadline_ns);
 weft__io weft__socket_send(int fd, const void *bytes, size_t count, uint64_t deadline_ns);
 weft__io weft__socket_receive(int fd, void *bytes, size_t count, uint64_t deadline_ns);
-/* Descriptors, with one byte; unix sockets only. A message that has not exactly @p count is IO_FAILED, and leaves none open. */
+/* Descriptors, with one byte; unix sockets only. A message that has not exactly @p count is IO_FAILED, and leaves none
+ * open. */
 weft__io weft__socket_send_fds(int fd, const int *fds, int count, uint64_t deadline_ns);
 weft__io weft__socket_receive_fds(int fd, int *fds, int count, uint64_t deadline_ns);
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-enum { FILES = 256, BYTES = 1024 };
+enum { FILES = 1024, BYTES = 1024 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -58,24 +58,35 @@ typedef struct who {
     int rank, size;
 } who;
 
-/* The others make a comm with it, or wait for it in an operation. */
+/* The others make a comm with it, or wait for it in an operation. Who comes later is told as well. */
 static void one_aborts_the_world(weft_world *world, void *argument)
 {
-    int bad = *(int *)argument;
+    int bad = *(int *)argument, rank = weft_world_rank(world);
     weft_comm *used = all_ranks(world, "used", NULL), *made;
     CHECK_OK(barrier(used));
-    if (weft_world_rank(world) == bad) {
-        pause_ms(30); /* some wait by then, and any order is right */
+    if (rank == bad) {
+        while (atomic_load(stage_counter()) < 3) /* all are on their way */
+            pause_ms(1);
         CHECK_OK(weft_world_abort(world, WEFT_E_NO_MEMORY, "no room for layer 7"));
-    } else if (weft_world_rank(world) % 2) {
-        CHECK_RESULT(barrier(used), WEFT_E_NO_MEMORY);
-        CHECK_HAS(weft_last_error(), "no room for layer 7");
-    } else {
-        CHECK_RESULT(weft_comm_create(world, "made", NULL, 0, NULL, &made), WEFT_E_NO_MEMORY);
-        CHECK_HAS(weft_last_error(), "no room for layer 7");
-        CHECK_RESULT(barrier(used), WEFT_E_NO_MEMORY);
+        weft_comm_destroy(used);
+        return;
     }
+    weft_comm *half;
+    CHECK_OK(weft_comm_create_start(world, "made", NULL, 0, NULL, &half));
+    atomic_fetch_add(stage_counter(), 1);
+    if (rank % 2) {
+        CHECK_RESULT(weft_comm_create_finish(half), WEFT_E_NO_MEMORY);
+        CHECK_HAS(weft_last_error(), "no room for layer 7");
+    }
+    CHECK_RESULT(barrier(used), WEFT_E_NO_MEMORY);
+    CHECK_HAS(weft_last_error(), "no room for layer 7");
+    CHECK_RESULT(weft_comm_create(world, "late", (int[]){bad, rank}, 2, NULL, &made), WEFT_E_NO_MEMORY);
+    CHECK_HAS(weft_last_error(), "no room for layer 7");
     weft_comm_destroy(used);
+    if (atomic_fetch_add(stage_counter(), 1) == 5)
+        stage_reach(1);
+    stage_wait(1); /* else it would be named by those who look at it first */
+    weft_comm_destroy(half);
 }
 
 TEST(a_world_that_is_aborted_ends_all_machines)

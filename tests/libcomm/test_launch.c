@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environments are those of the launchers (torchrun 2.x, Open MPI 4.1.4 and MPICH 4.0.2 as printed by `mpirun -n 2
- * env`, Slurm 22.05). The names of sockets, the ports and the job keys were worked out apart from this code: FNV-1a over
- * "NAME\0value\0" of every variable; for the ports the same continued by "port\0", eight times, modulo 12000. */
+ * env`, Slurm 22.05). The names of sockets, the ports and the job keys were worked out apart from this code: FNV-1a
+ * over "NAME\0value\0" of every variable; for the ports the same continued by "port\0", eight times, modulo 12000. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -112,8 +112,9 @@ def slurm_starts_ranks():
     scratch.chmod(0o755)  # munged wants it so
     conf = slurm_conf(folder)
     env = {**environment(), "SLURM_CONF": str(conf)}
-    daemons = (["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key",
-                f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/seed"],
+    daemons = (["munged", "--foreground", "--force", f"--socket={folder}/munge.socket",
+                f"--key-file={folder}/munge.key", f"--pid-file={folder}/munged.pid",
+                f"--log-file={folder}/munged.log", f"--seed-file={folder}/seed"],
                ["slurmctld", "-D", "-f", conf], ["slurmd", "-D", "-f", conf])
     started = []
     try:

@@ -19,7 +19,7 @@ text = (top / "README.md").read_text()
 scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-readme-"))
 # Commands that CI runs by themselves, since they take long.
 RUN_ELSEWHERE = ("./bench/demo", "./tests/run")
-LAUNCHERS = ("torchrun", "mpirun")
+LAUNCHERS = ("torchrun", "mpirun", "srun")
 LEFT_OUT = re.compile(r": built without (a CBLAS|hwloc)")
 
 
@@ -100,8 +100,8 @@ def a_trace_is_read():
 def the_difference_shown_is_that_of_the_two_trainers():
     folder = top / "bench/minimal"
     shown = re.fullmatch(r"--- plain\.c\n\+\+\+ parallel\.c\n(.*)", "".join(blocks("diff")), re.S)
-    found = subprocess.run(["diff", "-u", folder / "plain.c", folder / "parallel.c"], capture_output=True, text=True)
-    assert shown and shown[1].splitlines() == found.stdout.splitlines()[2:], "copy it: diff -u plain.c parallel.c"
+    found = subprocess.run(["diff", "-U1", folder / "plain.c", folder / "parallel.c"], capture_output=True, text=True)
+    assert shown and shown[1].splitlines() == found.stdout.splitlines()[2:], "copy it: diff -U1 plain.c parallel.c"
 
 
 def every_subcommand_is_listed():
@@ -119,6 +119,8 @@ def keys_listed(what):
 def every_key_of_the_reports_is_listed():
     call, *_ = shell("weft perf api --rounds 1 --repeats 10 --json -").splitlines()
     assert list(json.loads(call)) == keys_listed("`weft perf api`, a call"), call
+    half, *_ = shell("weft perf all_reduce -b 8 -e 8 -n 1 --rotate-bytes 1K --json -").splitlines()
+    assert list(json.loads(half)) == keys_listed("`weft perf`, half a row"), half
     step, end = map(json.loads, gpt("--json", "-").splitlines())
     assert list(step) == keys_listed("`weft gpt`, a step"), step
     assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end

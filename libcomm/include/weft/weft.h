@@ -6,6 +6,7 @@
 /* Communication: worlds, comms, operations. */
 #include <weft/collective.h>
 #include <weft/comm.h>
+#include <weft/composed.h>
 #include <weft/dtype.h>
 #include <weft/log.h>
 #include <weft/memory.h>

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Binding, and the ping-pong of a flag. */
+#include "perf/cores.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "perf/statistics.h"
+
+void perf_bind_thread(int rank, int ranks)
+{
+    cpu_set_t allowed, one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks)
+        return;
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && seen++ == rank)
+            CPU_SET(cpu, &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+}
+
+int perf_cpu_now(void)
+{
+    return sched_getcpu();
+}
+
+/* ------------------------------------------------------------------------------------------- the probe */
+
+enum { BURSTS = 15, TRIPS = 100 };
+
+typedef struct table_tennis {
+    _Alignas(128) _Atomic uint32_t ping;
+    _Alignas(128) _Atomic uint32_t pong;
+    _Alignas(128) int cpu[2];
+    _Atomic bool over, cannot;
+    double ms, ns;
+} table_tennis;
+
+static bool go_to(int cpu)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
+}
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void *answer(void *argument)
+{
+    table_tennis *t = argument;
+    if (!go_to(t->cpu[1]))
+        atomic_store(&t->cannot, true);
+    for (uint32_t seen = 0; !atomic_load_explicit(&t->over, memory_order_relaxed) && !atomic_load(&t->cannot);) {
+        uint32_t ping = atomic_load_explicit(&t->ping, memory_order_acquire);
+        if (ping != seen)
+            atomic_store_explicit(&t->pong, seen = ping, memory_order_release);
+    }
+    return NULL;
+}
+
+static bool one_trip(table_tennis *t, uint32_t number)
+{
+    atomic_store_explicit(&t->ping, number, memory_order_release);
+    while (atomic_load_explicit(&t->pong, memory_order_acquire) != number)
+        if (atomic_load_explicit(&t->cannot, memory_order_relaxed))
+            return false;
+    return true;
+}
+
+static void *serve(void *argument)
+{
+    table_tennis *t = argument;
+    uint32_t number = 0;
+    double bursts[BURSTS], end = 0;
+    if (!go_to(t->cpu[0]))
+        atomic_store(&t->cannot, true);
+    int count = 0;
+    for (int burst = -1; burst < BURSTS; burst++) { /* the first is for warming up */
+        double begin = now_ns(), trips = 0;
+        end = begin + t->ms * 1e6 / (BURSTS + 1);
+        do {
+            for (int i = 0; i < TRIPS; i++)
+                if (!one_trip(t, ++number))
+                    goto over;
+            trips += TRIPS;
+        } while (now_ns() < end);
+        if (burst >= 0)
+            bursts[count++] = (now_ns() - begin) / trips / 2;
+    }
+    t->ns = perf_median(bursts, BURSTS);
+over:
+    atomic_store(&t->over, true);
+    return NULL;
+}
+
+double perf_probe(int cpu, int other_cpu, double ms)
+{
+    table_tennis t = {.cpu = {cpu, other_cpu}, .ms = ms, .ns = NAN};
+    pthread_t threads[2];
+    if (cpu < 0 || other_cpu < 0 || cpu == other_cpu || pthread_create(&threads[1], NULL, answer, &t) != 0)
+        return NAN;
+    if (pthread_create(&threads[0], NULL, serve, &t) == 0)
+        pthread_join(threads[0], NULL);
+    atomic_store(&t.over, true);
+    pthread_join(threads[1], NULL);
+    return t.ns;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of nccl-tests, and those that it lacks. */
+#include "perf/settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "complain.h"
+
+#define FIELD(name) offsetof(perf_settings, name)
+/* Any other value would ask for what is not here. */
+#define ZERO(help) OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help
+
+static const option table[] = {
+    {"b", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", "smallest size; K M G may follow (default 32M)"},
+    {"minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", NULL},
+    {"e", OPTION_SIZE, FIELD(max_bytes), 0, 0, "BYTES", "largest size (default 32M, or the smallest if that is more)"},
+    {"maxbytes", OPTION_SIZE, FIELD(max_bytes), 0, 0, "BYTES", NULL},
+    {"i", OPTION_SIZE, FIELD(step_bytes), 0, 0, "BYTES", "from size to size, without -f (default 1M)"},
+    {"stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 0, "BYTES", NULL},
+    {"f", OPTION_REAL, FIELD(factor), 1, 1e9, "X", "from size to size, multiplied (default 1: off)"},
+    {"stepfactor", OPTION_REAL, FIELD(factor), 1, 1e9, "X", NULL},
+    {"o", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", "sum, prod, max, min, avg or all (default sum)"},
+    {"op", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", NULL},
+    {"d", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE",
+     "float, half, bfloat16, double, int32, int64, uint8 or all (default float)"},
+    {"datatype", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE", NULL},
+    {"r", OPTION_TEXT, FIELD(root), 0, 0, "RANK", "root; all, or -1: each in turn (default 0)"},
+    {"root", OPTION_TEXT, FIELD(root), 0, 0, "RANK", NULL},
+    {"t", OPTION_INT, FIELD(threads), 1, 256, "N",
+     "ranks are N threads of this process, a core each if there are so many"},
+    {"nthreads", OPTION_INT, FIELD(threads), 1, 256, "N", NULL},
+    {"g", OPTION_INT, FIELD(gpus), 1, 256, "N", "the same, multiplied with -t: there are no GPUs here (default 1)"},
+    {"ngpus", OPTION_INT, FIELD(gpus), 1, 256, "N", NULL},
+    {"n", OPTION_INT, FIELD(iterations), 1, 100000, "N", "timed samples (default: 20 or more, see above)"},
+    {"iters", OPTION_INT, FIELD(iterations), 1, 100000, "N", NULL},
+    {"w", OPTION_INT, FIELD(warmup), 0, 1000000, "N", "calls before, not timed (default 1)"},
+    {"warmup_iters", OPTION_INT, FIELD(warmup), 0, 1000000, "N", NULL},
+    {"m", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N", "operations in flight at once (default 1)"},
+    {"agg_iters", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N", NULL},
+    {"N", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", "run all of it N times; 0: for ever (default 1)"},
+    {"run_cycles", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", NULL},
+    {"c", OPTION_INT, FIELD(check), 0, 1000, "N",
+     "checked calls before the timed ones, which are checked too; 0: no checks (default 1)"},
+    {"check", OPTION_INT, FIELD(check), 0, 1000, "N", NULL},
+    {"z", OPTION_INT, FIELD(blocking), 0, 3, "N",
+     "1: a barrier in each call; 3: one before each sample, not timed (default 0)"},
+    {"blocking", OPTION_INT, FIELD(blocking), 0, 3, "N", NULL},
+    {"a", OPTION_INT, FIELD(average), 0, 3, "N",
+     "time of 0: rank 0, 1: the mean, 2: the fastest, 3: the slowest rank (default 3)"},
+    {"average", OPTION_INT, FIELD(average), 0, 3, "N", NULL},
+    {"T", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
+     "deadline of each operation (default 0: WEFT_TIMEOUT_MS)"},
+    {"timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS", NULL},
+    {"u", OPTION_INT, FIELD(unalign), 0, 63, "N", "buffers begin N elements later (default 0)"},
+    {"unalign", OPTION_INT, FIELD(unalign), 0, 63, "N", NULL},
+    {"S", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", "a column with the time of day (default 0)"},
+    {"report_timestamps", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", NULL},
+    {"I", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1", "columns of min, max, p99 and variation (default 0)"},
+    {"per_iter_timing", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1", NULL},
+    {"J", OPTION_FILE, FIELD(json), 0, 0, "FILE",
+     "a line of JSON a row and half; - = stdout, the table then on stderr"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", NULL},
+    {"output_file", OPTION_FILE, FIELD(json), 0, 0, "FILE", NULL},
+    {"csv", OPTION_FILE, FIELD(csv), 0, 0, "FILE", "the same fields, separated by commas"},
+    {"backend", OPTION_TEXTS, FIELD(backends), 0, 0, "NAME", "what carries the operations; may be repeated, see above"},
+    {"rounds", OPTION_INT, FIELD(rounds), 1, PERF_ROUNDS_MAX, "N",
+     "turns of measuring (default 1; with several backends 15)"},
+    {"buffers", OPTION_CHOICE, FIELD(buffers), 0, 0, "rotated|same|rewritten", "see above (default rotated)"},
+    {"rotate-bytes", OPTION_SIZE, FIELD(rotate_bytes), 1, 1e12, "BYTES",
+     "what a rank rotates through (default: the last cache, 32M to 128M)"},
+    {"memory", OPTION_CHOICE, FIELD(memory), 0, 0, "heap|malloc",
+     "of weft_memory_alloc() or the program's own (default heap)"},
+    {"row-ms", OPTION_REAL, FIELD(row_ms), 0.001, 1e6, "MS",
+     "without -n: measure for so long, all rounds together (default 50)"},
+    {"limits", OPTION_FLAG, FIELD(limits), 0, 0, NULL, "measure and show the limit too, see above"},
+    {"contend", OPTION_FLAG, FIELD(contend), 0, 0, NULL,
+     "measure again beside a matrix product on every rank, and show what both lose"},
+    {"p", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1", "understood, without effect: ranks always start together"},
+    {"parallel_init", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1", NULL},
+    {"G", ZERO("there are no CUDA graphs here: 0")},
+    {"cudagraph", ZERO(NULL)},
+    {"y", ZERO("there are no CUDA streams here: 0")},
+    {"stream_null", ZERO(NULL)},
+    {"C", ZERO("times are those of completion: 0")},
+    {"report_cputime", ZERO(NULL)},
+    {"R", ZERO("see --memory: 0")},
+    {"local_register", ZERO(NULL)},
+    {"D", ZERO("there is no device code: 0")},
+    {"device_implementation", ZERO(NULL)},
+    {"M", ZERO("nothing is reported of memory: 0")},
+    {"K", ZERO("no sample is left out: 0")},
+    {"per_iter_skip", ZERO(NULL)},
+};
+enum { TABLE = sizeof table / sizeof *table };
+
+static const char usage[] =
+    "usage: weft perf OPERATION... [options]\n"
+    "       weft perf limits [OPERATION...] [options]\n"
+    "       OPERATION_perf [options]\n"
+    "\n"
+    "operations: all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter sendrecv\n"
+    "hypercube, or all. Table and options are those of nccl-tests. Ranks come from `weft run -n N`, mpirun or\n"
+    "torchrun, or are threads (-t N); of one rank alone busbw is 0.\n"
+    "\n"
+    "time is that of the median sample, and algbw and busbw follow from it. A sample is a run of calls, long enough\n"
+    "for the clock: 10 us. Ranks take the time themselves; of each sample that of the slowest rank counts (-a).\n"
+    "Without -n there are 20 samples, and more, up to 1000, while they take less than --row-ms. After a barrier at\n"
+    "the beginning samples follow each other without one (-z).\n"
+    "\n"
+    "--buffers rotated: each call takes the next of many buffers, which together do not fit the caches. same: every\n"
+    "call takes the same ones; nobody writes the input or reads the output in between, so caches hold what they would\n"
+    "not hold in a program. rewritten: before each call every rank writes its input and waits for the others, which\n"
+    "is not timed; the time is that of the call and, behind it, of reading the whole output on each rank.\n"
+    "\n"
+    "#wrong counts elements on all ranks: in calls of their own (-c), and in what the last timed call left in every\n"
+    "buffer; in place, reductions have then been repeated on their own results. Wrong values end the command with\n"
+    "exit code 7. alltoallv: what rank i has for rank j is nothing, a half or a whole part, by (i + j + 1) mod 3.\n"
+    "\n"
+    "Several --backend are measured in turn at each size, --rounds times. ratio is the median over the rounds of a\n"
+    "backend's median time over that of the first: above 1 it is slower than the first.\n"
+    "--limits: the time of the same reads and writes by as many ranks, each in memory of its own, none waiting for\n"
+    "another, by the fastest of a few ways to store; share is limit over time. Not with --buffers rewritten, and of\n"
+    "reductions only for sums of float.\n"
+    "--contend: slower is the time beside a matrix product over the time without, product the part of its rate that\n"
+    "was left to the product, which runs on a thread of its own on the cores of each rank.\n"
+    "\n"
+    "The probe sends a flag to and fro between the cores of ranks 0 and 1: ns one way; more than 160 is called far.";
+
+/* ------------------------------------------------------------------------------------------- names */
+
+static const char *const dtype_names[WEFT_DTYPES] = {
+    [WEFT_FP32] = "float",  [WEFT_BF16] = "bfloat16", [WEFT_FP16] = "half",  [WEFT_FP64] = "double",
+    [WEFT_INT32] = "int32", [WEFT_INT64] = "int64",   [WEFT_UINT8] = "uint8"};
+static const char *const reduction_names[WEFT_REDUCTIONS] = {
+    [WEFT_SUM] = "sum", [WEFT_AVERAGE] = "avg", [WEFT_MIN] = "min", [WEFT_MAX] = "max", [WEFT_PRODUCT] = "prod"};
+
+const char *perf_dtype_name(weft_dtype dtype)
+{
+    return dtype_names[dtype];
+}
+
+const char *perf_reduction_name(weft_reduction reduction)
+{
+    return reduction_names[reduction];
+}
+
+const char *perf_buffer_mode_name(int mode)
+{
+    static const char *const names[] = {"rotated", "same", "rewritten"};
+    return names[mode];
+}
+
+bool perf_can_reduce(weft_dtype dtype, weft_reduction reduction)
+{
+    bool whole = dtype == WEFT_INT32 || dtype == WEFT_INT64 || dtype == WEFT_UINT8;
+    return !(whole && reduction == WEFT_AVERAGE);
+}
+
+static int read_dtypes(perf_settings *s)
+{
+    bool all = strcmp(s->dtype, "all") == 0;
+    for (int d = 0; d < WEFT_DTYPES; d++)
+        if (all || strcmp(s->dtype, dtype_names[d]) == 0 || strcmp(s->dtype, weft_dtype_string((weft_dtype)d)) == 0)
+            s->dtypes[s->dtype_count++] = (weft_dtype)d;
+    if (!s->dtype_count)
+        return complain(EXIT_USAGE, "-d is '%s': weft has float, half, bfloat16, double, int32, int64, uint8",
+                        s->dtype);
+    return OPTIONS_GO;
+}
+
+static int read_reductions(perf_settings *s)
+{
+    bool all = strcmp(s->reduction, "all") == 0;
+    for (int o = 0; o < WEFT_REDUCTIONS; o++)
+        if (all || strcmp(s->reduction, reduction_names[o]) == 0 ||
+            strcmp(s->reduction, weft_reduction_string((weft_reduction)o)) == 0)
+            s->reductions[s->reduction_count++] = (weft_reduction)o;
+    if (!s->reduction_count)
+        return complain(EXIT_USAGE, "-o is '%s': weft has sum, prod, max, min, avg", s->reduction);
+    if (!all && s->dtype_count == 1 && !perf_can_reduce(s->dtypes[0], s->reductions[0]))
+        return complain(EXIT_USAGE, "there is no %s of %s (-o, -d)", s->reduction, s->dtype);
+    return OPTIONS_GO;
+}
+
+static int read_root(perf_settings *s)
+{
+    char *end;
+    errno = 0;
+    long root = strcmp(s->root, "all") == 0 ? -1 : strtol(s->root, &end, 10);
+    bool number = strcmp(s->root, "all") == 0 || (end != s->root && !*end && !errno);
+    if (!number || root < -1 || root > INT_MAX)
+        return complain(EXIT_USAGE, "-r is '%s', not a rank, -1 or all", s->root);
+    s->first_root = (int)root;
+    return OPTIONS_GO;
+}
+
+/* ------------------------------------------------------------------------------------------- words */
+
+static bool has(const perf_settings *s, const perf_operation *operation)
+{
+    for (int i = 0; i < s->operation_count; i++)
+        if (s->operations[i] == operation)
+            return true;
+    return false;
+}
+
+static void add(perf_settings *s, const perf_operation *operation)
+{
+    if (!has(s, operation))
+        s->operations[s->operation_count++] = operation;
+}
+
+static void add_all(perf_settings *s)
+{
+    for (size_t i = 0; perf_operation_at(i); i++)
+        add(s, perf_operation_at(i));
+}
+
+static int read_operation(perf_settings *s, const char *word)
+{
+    const perf_operation *operation = perf_operation_named(word, strlen(word));
+    if (strcmp(word, "all") == 0)
+        add_all(s);
+    else if (operation)
+        add(s, operation);
+    else
+        return complain(EXIT_USAGE, "there is no operation '%s' (see weft perf --help)", word);
+    return OPTIONS_GO;
+}
+
+/* A value may follow its letter at once, as in -b8: here it becomes a word of its own. */
+static char **take_apart(int argc, char **argv, int *count)
+{
+    static char letters[UCHAR_MAX + 1][3], help[] = "--help";
+    char **words = malloc((2 * (size_t)argc + 1) * sizeof *words);
+    *count = 0;
+    for (int i = 0; words && i < argc; i++) {
+        const char *value;
+        char *letter = letters[(unsigned char)(argv[i][0] == '-' ? argv[i][1] : 0)];
+        snprintf(letter, sizeof *letters, "%.2s", argv[i][0] == '-' ? argv[i] : "");
+        bool attached = letter[0] && letter[1] && letter[1] != '-' && argv[i][2] && argv[i][2] != '=' &&
+                        !options_find(table, TABLE, argv[i], &value) && options_find(table, TABLE, letter, &value);
+        if (attached)
+            words[(*count)++] = letter;
+        words[(*count)++] = attached ? argv[i] + 2 : strcmp(argv[i], "-h") == 0 ? help : argv[i];
+    }
+    return words;
+}
+
+static int complete(perf_settings *s, int argc, char **argv)
+{
+    bool given_max = options_given("e", argc, argv) || options_given("maxbytes", argc, argv);
+    bool given_min = options_given("b", argc, argv) || options_given("minbytes", argc, argv);
+    if (!given_max && s->max_bytes < s->min_bytes)
+        s->max_bytes = s->min_bytes;
+    if (!given_min && s->min_bytes > s->max_bytes)
+        s->min_bytes = s->max_bytes;
+    if (s->min_bytes > s->max_bytes)
+        return complain(EXIT_USAGE, "-b %zu is more than -e %zu", s->min_bytes, s->max_bytes);
+    if (s->aggregate > 1 && s->buffers == PERF_REWRITTEN)
+        return complain(EXIT_USAGE, "-m %d does not go with --buffers rewritten: there is one input", s->aggregate);
+    for (int i = 0; i < s->operation_count; i++)
+        if (s->aggregate > 1 && !s->operations[i]->start && s->operations[i]->collective < 0)
+            return complain(EXIT_USAGE, "-m %d: %s is several batches, one after the other", s->aggregate,
+                            s->operations[i]->name);
+    if (s->rounds == 0)
+        s->rounds = s->backends.count > 1 ? 15 : 1;
+    int code = read_dtypes(s);
+    code = code == OPTIONS_GO ? read_reductions(s) : code;
+    return code == OPTIONS_GO ? read_root(s) : code;
+}
+
+static int read_words(perf_settings *s, const perf_operation *only, int argc, char **argv)
+{
+    int first = 1, rest, code = OPTIONS_GO;
+    if (only)
+        add(s, only);
+    for (; !only && first < argc && argv[first][0] != '-' && code == OPTIONS_GO; first++)
+        code = read_operation(s, argv[first]);
+    if (code == OPTIONS_GO)
+        code = options_read(usage, table, TABLE, argc - first + 1, argv + first - 1, s, &rest);
+    for (rest += first - 1; code == OPTIONS_GO && rest < argc; rest++)
+        code = only ? complain(EXIT_USAGE, "'%s' is one word too many (see --help)", argv[rest])
+                    : read_operation(s, argv[rest]);
+    if (code == OPTIONS_GO && s->operation_count == 0 && s->limits_only)
+        add_all(s);
+    if (code == OPTIONS_GO && s->operation_count == 0)
+        return complain(EXIT_USAGE, "which operation? (see weft perf --help)");
+    return code == OPTIONS_GO ? complete(s, argc - first + 1, argv + first - 1) : code;
+}
+
+int perf_settings_read(perf_settings *s, const perf_operation *only, int argc, char **argv)
+{
+    bool limits_only = s->limits_only;
+    *s = (perf_settings){.threads = 1,
+                         .gpus = 1,
+                         .min_bytes = 32u << 20,
+                         .max_bytes = 32u << 20,
+                         .step_bytes = 1u << 20,
+                         .factor = 1,
+                         .warmup = 1,
+                         .aggregate = 1,
+                         .cycles = 1,
+                         .check = 1,
+                         .reduction = "sum",
+                         .dtype = "float",
+                         .root = "0",
+                         .average = 3,
+                         .row_ms = 50,
+                         .limits_only = limits_only,
+                         .limits = limits_only};
+    int count;
+    char **words = take_apart(argc, argv, &count);
+    int code = words ? read_words(s, only, count, words) : complain(EXIT_FAILED, "no memory for the options");
+    free(words); /* the texts are those of argv */
+    return code;
+}
+
+size_t perf_next_size(const perf_settings *s, size_t bytes)
+{
+    double next = s->factor > 1 ? (bytes ? (double)bytes * s->factor : 1) : (double)bytes + (double)s->step_bytes;
+    if (next > (double)s->max_bytes || (size_t)next <= bytes)
+        return 0;
+    return (size_t)next;
+}

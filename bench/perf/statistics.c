@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statistics of times. */
+#include "perf/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double perf_median(double *times, size_t count)
+{
+    qsort(times, count, sizeof *times, compare);
+    return times[count / 2];
+}
+
+static double variation_of(const double *times, size_t count)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += times[i];
+    double mean = sum / (double)count;
+    for (size_t i = 0; i < count; i++)
+        squares += (times[i] - mean) * (times[i] - mean);
+    return mean > 0 ? sqrt(squares / (double)count) / mean : 0;
+}
+
+perf_statistics perf_statistics_of(double *times, size_t count)
+{
+    perf_statistics s = {.variation = variation_of(times, count)};
+    s.median = perf_median(times, count);
+    s.min = times[0];
+    s.max = times[count - 1];
+    s.p99 = times[(count * 99 + 99) / 100 - 1];
+    return s;
+}
+
+static double pick_one(perf_pick pick, const double *times, int ranks, size_t stride)
+{
+    double picked = times[0];
+    for (int r = 1; r < ranks && pick != PERF_PICK_FIRST; r++) {
+        double time = times[(size_t)r * stride];
+        if (pick == PERF_PICK_MEAN)
+            picked += time;
+        else if (pick == PERF_PICK_MIN ? time < picked : time > picked)
+            picked = time;
+    }
+    return pick == PERF_PICK_MEAN ? picked / ranks : picked;
+}
+
+void perf_pick_times(perf_pick pick, double *times, int ranks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        times[i] = pick_one(pick, times + i, ranks, count);
+}

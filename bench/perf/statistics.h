@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is said of many times: the middle, the ends, and how far they are from each other. */
+#ifndef WEFT_BENCH_PERF_STATISTICS_H
+#define WEFT_BENCH_PERF_STATISTICS_H
+#include <stddef.h>
+
+typedef struct perf_statistics {
+    double median, p99, min, max; /* of an even number the upper median; p99: the nearest rank */
+    double variation;             /* standard deviation over mean */
+} perf_statistics;
+
+/* Of at least one time; sorts them. */
+perf_statistics perf_statistics_of(double *times, size_t count);
+double perf_median(double *times, size_t count);
+
+/* Which of the ranks' times is the time of a sample. */
+typedef enum perf_pick { PERF_PICK_FIRST, PERF_PICK_MEAN, PERF_PICK_MIN, PERF_PICK_MAX } perf_pick;
+/* @p times holds `ranks` rows of `count`; the picked times are written over the first row. */
+void perf_pick_times(perf_pick pick, double *times, int ranks, size_t count);
+
+#endif
