@@ -19,6 +19,7 @@ static const struct {
 } subcommands[] = {
     {"gpt", "train a GPT on text over tensor, pipeline and data parallel ranks", command_gpt},
     {"hosts", "start the ranks of a program on hosts made of network namespaces", command_hosts},
+    {"info", "what weft is here: modules, backends, variables, and what a comm would choose", command_info},
     {"perf", "benchmarks of operations, in the manner of nccl-tests, and of calls", command_perf},
     {"run", "start the ranks of a program on this host", command_run},
     {"schedule", "pipeline schedules: when each stage computes what; checks your own", command_schedule},

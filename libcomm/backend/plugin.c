@@ -14,6 +14,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/memory.h"
 
 #define PREFIX          "libweft-backend-"
 #define SUFFIX          ".so"
@@ -62,6 +63,30 @@ static const char *why_not(void *module)
     return weft_backend_register(table) == WEFT_OK ? NULL : weft_last_error();
 }
 
+/* What was found, for those who ask; never freed, as modules are not. */
+typedef struct found {
+    char *path, *why_not;
+    struct found *next;
+} found;
+static found *first_found, **last_found = &first_found;
+
+static void note(const char *path, const char *why)
+{
+    found *f = weft__alloc(sizeof *f);
+    if (!f)
+        return;
+    f->path = strdup(path);
+    f->why_not = why ? strdup(why) : NULL;
+    *last_found = f;
+    last_found = &f->next;
+}
+
+void weft__plugins_tell(void (*tell)(void *cookie, const char *path, const char *why_not), void *cookie)
+{
+    for (const found *f = first_found; f; f = f->next)
+        tell(cookie, f->path ? f->path : "?", f->why_not);
+}
+
 static void load(const char *path)
 {
     struct sigaction handlers[HANDLERS_KEPT];
@@ -70,6 +95,7 @@ static void load(const char *path)
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const char *why = why_not(module);
     restore_handlers(handlers);
+    note(path, why);
     if (why)
         weft__log(WEFT_LOG_WARN, "module %s is left out: %s", path, why);
     else

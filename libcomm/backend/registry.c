@@ -253,6 +253,14 @@ weft_result weft__backends_open(weft_world *world)
     return world->backends ? open_new(world) : WEFT_E_NO_MEMORY;
 }
 
+weft_result weft__backends_renew(weft_world *world)
+{
+    weft__progress_enter(world);
+    weft_result result = open_new(world);
+    weft__progress_leave(world);
+    return result;
+}
+
 void weft__backends_close(weft_world *world)
 {
     while (world->backend_count > 0) {
@@ -286,10 +294,7 @@ static weft_result find_modules(weft_world *world, const char *name)
         weft__plugins_load();
     if (!is_in_table(name))
         return refuse_name(name);
-    weft__progress_enter(world);
-    weft_result result = open_new(world);
-    weft__progress_leave(world);
-    return result;
+    return weft__backends_renew(world);
 }
 
 weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t comm_flags, const int *ranks, int count,

@@ -27,6 +27,8 @@ bool weft__backend_is_known(const char *name);
 
 /* Open those that serve this world: all that are known, and modules if it spans hosts or wants one. */
 weft_result weft__backends_open(weft_world *world);
+/* And those that have become known since. */
+weft_result weft__backends_renew(weft_world *world);
 void weft__backends_close(weft_world *world);
 /* The instance for these ranks: the one named, or the best. One that is not known is looked for among the modules.
  * E_NOT_FOUND, E_UNSUPPORTED. */

@@ -9,8 +9,8 @@
 TEST(output_that_cannot_be_written_is_an_error_of_every_subcommand)
 {
     static const char *const lines[][4] = {
-        {"--help"},         {"--version"},      {"gpt", "--help"},      {"run", "--help"},
-        {"topo", "--help"}, {"perf", "--help"}, {"schedule", "--help"}, {"topo"},
+        {"--help"},         {"--version"},          {"gpt", "--help"}, {"run", "--help"}, {"topo", "--help"},
+        {"perf", "--help"}, {"schedule", "--help"}, {"topo"},          {"info"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         spawned r = spawn_weft(&(const spawn_setup){.out = "/dev/full"}, lines[i]);

@@ -8,6 +8,7 @@
 #include <weft/comm.h>
 #include <weft/composed.h>
 #include <weft/dtype.h>
+#include <weft/info.h>
 #include <weft/log.h>
 #include <weft/memory.h>
 #include <weft/p2p.h>

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft info`: what weft is here, and what a comm of these ranks would choose. */
+#include <stdio.h>
+#include <string.h>
+#include <weft/info.h>
+#include <weft/log.h>
+#include <weft/version.h>
+#include <weft/world.h>
+
+#include "complain.h"
+#include "json.h"
+#include "option.h"
+#include "subcommands.h"
+
+static const char usage[] =
+    "usage: weft info [options]\n\n"
+    "Prints what weft is here: its version, modules found or left out, backends and what they can do, its variables\n"
+    "in force, and the backend of a comm. Under a launcher that is about the ranks that it starts, and rank 0 prints:\n"
+    "weft hosts --hosts 2 --ranks-per-host 2 -- weft info";
+
+typedef struct info_options {
+    int ranks;
+    bool json;
+} info_options;
+
+#define FIELD(name) offsetof(info_options, name)
+
+static const option table[] = {
+    {"n", OPTION_INT, FIELD(ranks), 1, 64, "N", "make ranks of threads (default: as the launcher says, else 1)"},
+    {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "print one JSON object"},
+};
+
+static const struct {
+    const char *title, *key;
+} kinds[] = {
+    [WEFT_INFO_LIBRARY] = {"weft", "library"},
+    [WEFT_INFO_MODULE] = {"modules", "modules"},
+    [WEFT_INFO_BACKEND] = {"backends, for all ranks", "backends"},
+    [WEFT_INFO_CHOICE] = {"a comm of ranks would choose", "choices"},
+    [WEFT_INFO_VARIABLE] = {"variables (* = set)", "variables"},
+};
+
+typedef struct printer {
+    bool json;
+    json_writer writer;
+    int kind; /* of the last fact; -1: none yet */
+} printer;
+
+static void print_text(printer *p, const weft_info *fact)
+{
+    if ((int)fact->kind != p->kind)
+        printf("%s%s\n", p->kind < 0 ? "" : "\n", kinds[fact->kind].title);
+    bool is_set = fact->kind == WEFT_INFO_VARIABLE && !fact->is_default;
+    printf("%s %-27s %s%s%s%s\n", is_set ? " *" : "  ", fact->name, fact->value, *fact->note ? "  (" : "", fact->note,
+           *fact->note ? ")" : "");
+}
+
+static void print_json(printer *p, const weft_info *fact)
+{
+    if ((int)fact->kind != p->kind) {
+        if (p->kind >= 0)
+            json_close(&p->writer, ']');
+        json_open(&p->writer, kinds[fact->kind].key, '[');
+    }
+    json_open(&p->writer, NULL, '{');
+    json_put_text(&p->writer, "name", fact->name);
+    json_put_text(&p->writer, "value", fact->value);
+    json_put_text(&p->writer, "note", fact->note);
+    if (fact->kind == WEFT_INFO_VARIABLE)
+        json_put_bool(&p->writer, "is_set", !fact->is_default);
+    json_close(&p->writer, '}');
+}
+
+static void print_fact(void *cookie, const weft_info *fact)
+{
+    printer *p = cookie;
+    if (p->json)
+        print_json(p, fact);
+    else
+        print_text(p, fact);
+    p->kind = (int)fact->kind;
+}
+
+static weft_result tell(weft_world *world, void *argument)
+{
+    const info_options *options = argument;
+    printer p = {.json = options->json, .writer = {.out = stdout}, .kind = -1};
+    if (weft_world_rank(world) > 0)
+        return WEFT_OK;
+    if (p.json)
+        json_open(&p.writer, NULL, '{');
+    weft_result result = weft_info_tell(world, print_fact, &p);
+    if (p.json && p.kind >= 0)
+        json_close(&p.writer, ']');
+    if (p.json) {
+        json_close(&p.writer, '}');
+        json_end_line(&p.writer);
+    }
+    return result;
+}
+
+/* What the log says of modules is printed anyway. */
+static void nothing(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+int command_info(int argc, char **argv)
+{
+    info_options options = {0};
+    int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &options, &rest);
+    if (code != OPTIONS_GO)
+        return code;
+    if (rest < argc)
+        return complain(EXIT_USAGE, "info takes no '%s'", argv[rest]);
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    weft_result result =
+        options.ranks ? weft_team_run(options.ranks, NULL, tell, &options) : weft_world_run(NULL, tell, &options);
+    return result == WEFT_OK ? EXIT_DONE : complain(EXIT_FAILED, "%s", weft_last_error());
+}
