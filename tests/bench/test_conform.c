@@ -84,16 +84,17 @@ TEST(a_case_names_all_its_parameters)
 /* How many of the first elements of a sum are like those of the sum in another order of ranks. */
 TEST(results_are_those_of_rank_order_and_the_order_shows)
 {
-    conform_values v = {.seed = 5, .dtype = WEFT_FP32, .reduces = true, .ranks = 4, .ordered = true};
+    conform_values v = {.seed = 5, .dtype = WEFT_FP32, .reduces = true, .ranks = 4, .group = 4, .ordered = true};
     int differ = 0;
     for (size_t i = 0; i < 1000; i++) {
-        float x[4], forward = 0, backward = 0;
+        float x[4], forward = 0, backward = 0, by_hosts = 0;
         for (int r = 0; r < 4; r++) {
             uint32_t bits = (uint32_t)conform_value(&v, r, i);
             memcpy(&x[r], &bits, sizeof bits);
         }
         forward = ((x[0] + x[1]) + x[2]) + x[3];
         backward = ((x[3] + x[2]) + x[1]) + x[0];
+        by_hosts = (x[0] + x[1]) + (x[2] + x[3]);
         uint32_t bits;
         conform_bits want;
         memcpy(&bits, &forward, sizeof bits);
@@ -106,13 +107,18 @@ TEST(results_are_those_of_rank_order_and_the_order_shows)
         memcpy(&bits, &far, sizeof bits);
         CHECK(!conform_is_right(&v, i, bits, &want)); /* but not anything */
         v.ordered = true;
+        v.group = 2;
+        memcpy(&bits, &by_hosts, sizeof bits);
+        CHECK(conform_is_right(&v, i, bits, &want));
+        v.group = 4;
     }
     CHECK_MSG(differ > 300, "in another order %d of 1000 differ", differ);
 }
 
 static void result_of_equal(weft_dtype dtype, weft_reduction reduction, int ranks)
 {
-    conform_values v = {.seed = 9, .dtype = dtype, .reduces = true, .reduction = reduction, .ranks = ranks};
+    conform_values v = {
+        .seed = 9, .dtype = dtype, .reduces = true, .reduction = reduction, .ranks = ranks, .group = ranks};
     conform_bits want;
     for (size_t i = 0; i < 100; i++) {
         conform_bits value = conform_value(&v, 0, i);

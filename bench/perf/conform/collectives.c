@@ -217,6 +217,7 @@ static void carry_out(conform *c, const void *what, conform_verdict *verdict)
                                 .reduces = shape->reduces,
                                 .reduction = k.reduction,
                                 .ranks = j.ranks,
+                                .group = conform_group(c),
                                 .ordered = c->ordered || j.ranks == 1};
     memcpy(&j.values.seed, it->of, sizeof j.values.seed);
     j.sends = k.count && (!shape->root_sends || j.rank == k.root);

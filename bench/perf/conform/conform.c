@@ -19,7 +19,7 @@ enum { IN_ALL, IN_THREADS, IN_PROCESSES, IN_WORLD };
 
 #define FIELD(name) offsetof(conform_settings, name)
 static const option table[] = {
-    {"backend", OPTION_TEXT, FIELD(backend), 0, 0, "NAME", "the backend (local); modules: see WEFT_MODULE_PATH"},
+    {"backend", OPTION_TEXT, FIELD(backend), 0, 0, "NAME", "the backend (local); chosen: weft's choice for each comm"},
     {"full", OPTION_FLAG, FIELD(full), 0, 0, NULL, "every combination (else every pair of properties meets)"},
     {"ranks", OPTION_INT, FIELD(ranks), 1, 64, "N", "most ranks (8)"},
     {"in", OPTION_CHOICE, FIELD(in), 0, 0, "all|threads|processes|world",
@@ -69,6 +69,18 @@ static void give_back(conform *c)
     }
 }
 
+/* Which host each rank is on; NULL: that could not be found out. Collective. */
+static int *find_hosts(weft_world *world)
+{
+    weft_cluster *cluster = NULL;
+    int size = weft_world_size(world), *hosts = calloc((size_t)size, sizeof *hosts);
+    if (hosts && weft_cluster_open(world, NULL, &cluster) == WEFT_OK)
+        for (int r = 0; r < size; r++)
+            hosts[r] = weft_cluster_location(cluster, r)->host;
+    weft_cluster_destroy(cluster);
+    return hosts;
+}
+
 static weft_result run_rank(weft_world *world, void *argument)
 {
     run *r = argument;
@@ -83,8 +95,10 @@ static weft_result run_rank(weft_world *world, void *argument)
     settings.ranks = settings.ranks < size ? settings.ranks : size;
     conform c = {.settings = &settings, .world = world, .carried = r->carried};
     weft_result result = weft_comm_create(world, "conform", NULL, 0, NULL, &c.control);
+    int *hosts = find_hosts(world);
+    c.hosts = hosts;
     if (result == WEFT_OK)
-        result = conform_walk(&c);
+        result = hosts ? conform_walk(&c) : WEFT_E_NO_MEMORY;
     if (result != WEFT_OK)
         weft_world_abort(world, result, weft_last_error());
     if (weft_world_rank(world) == 0)
@@ -93,6 +107,7 @@ static weft_result run_rank(weft_world *world, void *argument)
         printf("backend %s, %s: %u cases, %u failed\n", settings.backend, r->carried, c.cases, c.failed),
             fflush(stdout);
     give_back(&c);
+    free(hosts);
     return result;
 }
 

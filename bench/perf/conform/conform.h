@@ -10,9 +10,11 @@
 
 int perf_conform(int argc, char **argv);
 
+#define CONFORM_CHOSEN "chosen"
+
 typedef struct conform_settings {
-    const char *backend;
-    const char *only; /* cases whose line holds this; NULL = all */
+    const char *backend; /* CONFORM_CHOSEN: what weft chooses for each comm */
+    const char *only;    /* cases whose line holds this; NULL = all */
     bool full;
     int ranks;      /* most */
     int in;         /* what carries ranks */
@@ -42,6 +44,7 @@ typedef struct conform {
     int comms_made;             /* for their names */
     bool collectives, messages; /* it carries them */
     bool ordered;               /* its sums depend on the inputs and the ranks alone */
+    const int *hosts;           /* [world rank] */
     conform_arena arenas[2][2]; /* [from weft][send, recv] */
     unsigned cases, failed, wrong;
 } conform;
@@ -57,8 +60,12 @@ typedef void (*conform_body)(conform *c, const void *what, conform_verdict *verd
 /* Run a case on a comm of @p ranks ranks, and tell all ranks of the world how it went. The line names the case. Other
  * than WEFT_OK: the comm cannot be made, or the ranks have lost each other. Collective over the world. */
 weft_result conform_try(conform *c, int ranks, const char *line, conform_body body, const void *what);
+/* Ranks of the comm that are summed before others are. */
+int conform_group(const conform *c);
 /* The next case makes its comm anew. */
 void conform_drop(conform *c);
+/* For the config of comms under test. */
+const char *conform_backend(const conform *c);
 /* A comm of the members of `c->comm`, beside it. */
 weft_result conform_comm_beside(conform *c, weft_comm **comm_out);
 /* At least so many bytes, from weft or from malloc(); NULL if there are not. */

@@ -98,7 +98,7 @@ static weft_result make_part(const conform *c, int first, int count, weft_comm *
     char name[64];
     int ranks[64];
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = c->settings->backend;
+    config.backend = conform_backend(c);
     for (int i = 0; i < count && i < 64; i++)
         ranks[i] = weft_comm_world_rank(c->comm, first + i);
     snprintf(name, sizeof name, "part %d of %s", first, weft_comm_name(c->comm));

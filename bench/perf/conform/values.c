@@ -183,18 +183,25 @@ static double combine(weft_reduction reduction, double a, double b)
     }
 }
 
-/* fp64 in itself, the others in fp32 (fp64 of two fp32, rounded to fp32, is what fp32 gives), rounded once more at the
- * end. */
+/* fp64 in itself, the others in fp32 (fp64 of two fp32, rounded to fp32, is what fp32 gives). */
+static double combine_kept(const conform_values *v, double a, double b)
+{
+    double result = combine(v->reduction, a, b);
+    return v->dtype == WEFT_FP64 ? result : (double)(float)result;
+}
+
+/* Group by group, rounded once more at the end. */
 static conform_bits ordered_result(const conform_values *v, size_t index)
 {
-    bool wide = v->dtype == WEFT_FP64;
-    double result = number_of(v->dtype, conform_value(v, 0, index));
-    for (int r = 1; r < v->ranks; r++) {
-        result = combine(v->reduction, result, number_of(v->dtype, conform_value(v, r, index)));
-        result = wide ? result : (double)(float)result;
+    double result = 0;
+    for (int first = 0; first < v->ranks; first += v->group) {
+        double sum = number_of(v->dtype, conform_value(v, first, index));
+        for (int r = first + 1; r < first + v->group; r++)
+            sum = combine_kept(v, sum, number_of(v->dtype, conform_value(v, r, index)));
+        result = first ? combine_kept(v, result, sum) : sum;
     }
     if (v->reduction == WEFT_AVERAGE)
-        result = wide ? result / v->ranks : (double)(float)(result / v->ranks);
+        result = v->dtype == WEFT_FP64 ? result / v->ranks : (double)(float)(result / v->ranks);
     return round_to(v->dtype, result);
 }
 

@@ -14,6 +14,7 @@ typedef struct conform_values {
     bool reduces; /* else any bits are good */
     weft_reduction reduction;
     int ranks;
+    int group;    /* so many ranks are summed before others are: those of a host; all = ranks */
     bool ordered; /* sums must have these bits; else they may be as far off as the type allows */
 } conform_values;
 

@@ -48,6 +48,11 @@ unsigned char *conform_memory(conform *c, bool from_weft, int which, size_t byte
 
 /* ------------------------------------------------------------------------------------------- comms */
 
+const char *conform_backend(const conform *c)
+{
+    return strcmp(c->settings->backend, CONFORM_CHOSEN) == 0 ? NULL : c->settings->backend;
+}
+
 /* Which ranks of the world: the first or the last, forwards or backwards. Answers whether this rank is one. */
 static bool choose_members(const conform *c, int count, int *members)
 {
@@ -65,7 +70,7 @@ static weft_result make(conform *c, int count, uint32_t flags, weft_comm **comm_
     char name[32];
     int members[MEMBERS];
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = c->settings->backend;
+    config.backend = conform_backend(c);
     config.timeout_ms = TIMEOUT_MS;
     config.flags = flags;
     *comm_out = NULL;
@@ -80,11 +85,23 @@ weft_result conform_comm_beside(conform *c, weft_comm **comm_out)
     char name[32];
     int members[MEMBERS];
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = c->settings->backend;
+    config.backend = conform_backend(c);
     config.timeout_ms = TIMEOUT_MS;
     (void)choose_members(c, c->comm_ranks, members);
     snprintf(name, sizeof name, "beside %d", c->comms_made);
     return weft_comm_create(c->world, name, members, c->comm_ranks, &config, comm_out);
+}
+
+/* The backend over hosts sums what a host has first; its comms have as many ranks of each, side by side. */
+int conform_group(const conform *c)
+{
+    int ranks = weft_comm_size(c->comm), group = 1;
+    if (strcmp(weft_comm_backend(c->comm), "host") != 0)
+        return ranks;
+    int host = c->hosts[weft_comm_world_rank(c->comm, 0)];
+    while (group < ranks && c->hosts[weft_comm_world_rank(c->comm, group)] == host)
+        group++;
+    return group;
 }
 
 void conform_drop(conform *c)
@@ -132,6 +149,7 @@ static weft_result judge(conform *c, const char *line, const conform_verdict *mi
 weft_result conform_try(conform *c, int ranks, const char *line, conform_body body, const void *what)
 {
     conform_verdict verdict = {.kind = CONFORM_WELL};
+    weft_result result = WEFT_OK;
     bool well = false;
     if (c->settings->only && !strstr(line, c->settings->only))
         return WEFT_OK;
@@ -139,11 +157,15 @@ weft_result conform_try(conform *c, int ranks, const char *line, conform_body bo
         conform_drop(c);
         (void)conform_expect(&verdict, "weft_comm_create", make(c, ranks, 0, &c->comm), WEFT_OK);
         c->comm_ranks = ranks;
+        /* A failure on one member must not come before another has made it. */
+        result = weft_barrier_run(c->control, WEFT_STREAM_HOST);
+        if (result != WEFT_OK)
+            return result;
     }
     bool member = c->comm;
     if (member)
         body(c, what, &verdict);
-    weft_result result = judge(c, line, &verdict, &well);
+    result = judge(c, line, &verdict, &well);
     /* It may be lost, as some cases want it. */
     int lost = !well || (member && (!c->comm || weft_comm_error(c->comm, NULL, 0) != WEFT_OK)), any = 0;
     if (result == WEFT_OK)
