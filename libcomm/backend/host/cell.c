@@ -152,14 +152,20 @@ static void open_cell(weft__host_comm *hc)
         hc->tail = &hc->head;
 }
 
+/* Oldest first, until the turn is over; the next one comes soon. */
 unsigned weft__cells_progress(weft__host_comm *hc)
 {
     bool moved = false;
-    for (uint64_t serial = hc->closed; serial < hc->opened; serial++)
+    for (uint64_t serial = hc->closed; serial < hc->opened; serial++) {
         moved |= advance(hc, &hc->cells[serial % WEFT__CELLS]);
+        if (moved && weft__ticks() >= hc->host->turn_end)
+            return WEFT_PROGRESS_MOVED;
+    }
     while (hc->head && hc->opened - hc->closed < WEFT__CELLS && !weft__host_failed(hc)) {
         open_cell(hc);
         moved |= advance(hc, &hc->cells[(hc->opened - 1) % WEFT__CELLS]);
+        if (weft__ticks() >= hc->host->turn_end)
+            return WEFT_PROGRESS_MOVED;
     }
     return moved ? WEFT_PROGRESS_MOVED : 0;
 }

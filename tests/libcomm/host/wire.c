@@ -181,16 +181,18 @@ static size_t least(size_t a, size_t b)
 static void put(pipe_ends *p, const void *from, size_t bytes)
 {
     uint64_t at = atomic_load(&p->written);
-    for (size_t i = 0; i < bytes; i++)
-        p->ring[(at + i) % RING] = ((const unsigned char *)from)[i];
+    size_t first = least(bytes, RING - at % RING);
+    memcpy(p->ring + at % RING, from, first);
+    memcpy(p->ring, (const unsigned char *)from + first, bytes - first);
     atomic_store(&p->written, at + bytes);
 }
 
 static void get(pipe_ends *p, void *to, size_t bytes)
 {
     uint64_t at = atomic_load(&p->read);
-    for (size_t i = 0; i < bytes; i++)
-        ((unsigned char *)to)[i] = p->ring[(at + i) % RING];
+    size_t first = least(bytes, RING - at % RING);
+    memcpy(to, p->ring + at % RING, first);
+    memcpy((unsigned char *)to + first, p->ring, bytes - first);
     atomic_store(&p->read, at + bytes);
 }
 
