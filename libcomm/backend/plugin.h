@@ -3,8 +3,8 @@
 #ifndef WEFT_BACKEND_PLUGIN_H
 #define WEFT_BACKEND_PLUGIN_H
 
-/* Load and register those that are in the folders of WEFT_MODULE_PATH and beside the library and are not known yet. What
- * cannot be used is left out, and the log says why. Any thread; it may take a while. */
+/* Load and register those that are in the folders of WEFT_MODULE_PATH and beside the library and are not known yet.
+ * What cannot be used is left out, and the log says why. Any thread; it may take a while. */
 void weft__plugins_load(void);
 /* Those that were found, in their order; @p why_not is NULL for what was loaded. Behind weft__plugins_load(). */
 void weft__plugins_tell(void (*tell)(void *cookie, const char *path, const char *why_not), void *cookie);

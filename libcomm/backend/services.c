@@ -33,7 +33,8 @@ void weft_backend_log(weft_log_level level, const char *format, ...)
 
 void weft_backend_tell_part(uint64_t tag, char *text, size_t text_bytes)
 {
-    weft__request_tell(tag, text, text_bytes);
+    weft_collective asked = weft__collective_marked(tag);
+    weft__collective_describe(&asked, text, text_bytes);
 }
 
 void weft_backend_reduce(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "base/dtype.h"
+
 const weft__collective_row weft__collectives[] = {
     [WEFT_ALL_REDUCE] = {"all_reduce", WEFT__ONE_PART, WEFT__ONE_PART, WEFT__EVERYBODY, WEFT__EVERYBODY, true},
     [WEFT_REDUCE_SCATTER] = {"reduce_scatter", WEFT__PART_PER_RANK, WEFT__ONE_PART, WEFT__EVERYBODY, WEFT__EVERYBODY,
@@ -21,6 +23,28 @@ _Static_assert(sizeof weft__collectives / sizeof *weft__collectives == WEFT_COLL
 const char *weft_collective_string(weft_collective_kind kind)
 {
     return weft__is_collective(kind) ? weft__collectives[kind].name : "?";
+}
+
+void weft__collective_describe(const weft_collective *c, char *text, size_t bytes)
+{
+    if (!weft__is_collective(c->kind)) {
+        snprintf(text, bytes, "collective %d", (int)c->kind);
+        return;
+    }
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    size_t used = (size_t)snprintf(text, bytes, "%s", row->name);
+    if (row->send != WEFT__NO_PART && used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used, " of %zu %s", c->count, weft_dtype_string(c->dtype));
+    if (row->reduces && used < bytes)
+        used += (size_t)snprintf(text + used, bytes - used, ", %s", weft_reduction_string(c->reduction));
+    if (weft__is_rooted(row) && used < bytes)
+        snprintf(text + used, bytes - used, ", root %d", c->root);
+}
+
+bool weft__collective_same(const weft_collective *a, const weft_collective *b)
+{
+    return a->kind == b->kind && a->count == b->count && a->dtype == b->dtype && a->reduction == b->reduction &&
+           (!weft__is_rooted(&weft__collectives[a->kind]) || a->root == b->root);
 }
 
 /* ------------------------------------------------------------------------------------------- marks */
@@ -44,7 +68,7 @@ static uint64_t take(uint64_t *mark, int bits)
     return value;
 }
 
-uint64_t weft__request_mark(const weft_collective *c, uint64_t number)
+uint64_t weft__collective_mark(const weft_collective *c, uint64_t number)
 {
     const weft__collective_row *row = &weft__collectives[c->kind];
     bool counts = row->send != WEFT__NO_PART;
@@ -56,24 +80,13 @@ uint64_t weft__request_mark(const weft_collective *c, uint64_t number)
     return put(mark, (uint64_t)c->kind + 1, CODE_BITS);
 }
 
-void weft__request_tell(uint64_t mark, char *text, size_t bytes)
+weft_collective weft__collective_marked(uint64_t mark)
 {
-    weft_collective_kind kind = (weft_collective_kind)(take(&mark, CODE_BITS) - 1);
-    if (!weft__is_collective(kind)) {
-        snprintf(text, bytes, "something unknown");
-        return;
-    }
-    const weft__collective_row *row = &weft__collectives[kind];
-    weft_dtype dtype = (weft_dtype)take(&mark, CODE_BITS);
-    weft_reduction reduction = (weft_reduction)take(&mark, CODE_BITS);
-    int root = (int)take(&mark, ROOT_BITS);
+    weft_collective c = {.kind = (weft_collective_kind)(take(&mark, CODE_BITS) - 1)};
+    c.dtype = (weft_dtype)take(&mark, CODE_BITS);
+    c.reduction = (weft_reduction)take(&mark, CODE_BITS);
+    c.root = (int)take(&mark, ROOT_BITS);
     (void)take(&mark, NUMBER_BITS);
-    char of[48] = "", how[24] = "", where[24] = "";
-    if (row->send != WEFT__NO_PART)
-        snprintf(of, sizeof of, " of %llu %s", (unsigned long long)mark, weft_dtype_string(dtype));
-    if (row->reduces)
-        snprintf(how, sizeof how, ", %s", weft_reduction_string(reduction));
-    if (weft__is_rooted(row))
-        snprintf(where, sizeof where, ", root %d", root);
-    snprintf(text, bytes, "%s%s%s%s", row->name, of, how, where);
+    c.count = (size_t)mark;
+    return c;
 }

@@ -44,16 +44,20 @@ static inline bool weft__concerns(weft__whom whom, int rank, int root)
     return whom == WEFT__EVERYBODY || (whom == WEFT__ROOT && rank == root);
 }
 
-/* What a rank asks for, in one word that is never 0: what differs here differs there, but for counts that are the same
- * below 2^32 and numbers that are the same below 2^12. For backends that carry an operation in parts. */
-uint64_t weft__request_mark(const weft_collective *c, uint64_t number);
-/* "all_reduce of 10 fp32, sum", of such a word. */
-void weft__request_tell(uint64_t mark, char *text, size_t bytes);
-
 /* Does the root mean something? */
 static inline bool weft__is_rooted(const weft__collective_row *row)
 {
     return row->senders == WEFT__ROOT || row->receivers == WEFT__ROOT;
 }
+
+/* "reduce of 7 fp32, sum, root 1"; @p c may be nonsense. */
+void weft__collective_describe(const weft_collective *c, char *text, size_t bytes);
+/* Do both ask for the same, whatever the buffers? Where the root means nothing it is 0. */
+bool weft__collective_same(const weft_collective *a, const weft_collective *b);
+/* What a rank asks for, in one word that is never 0: what differs here differs there, but for counts and numbers that
+ * are the same below 2^32 and 2^12. For backends that carry an operation in parts. */
+uint64_t weft__collective_mark(const weft_collective *c, uint64_t number);
+/* What such a word means. */
+weft_collective weft__collective_marked(uint64_t mark);
 
 #endif

@@ -52,7 +52,7 @@ static const mismatch mismatches[] = {
     {"mismatch: roots",
      ASKS(WEFT_REDUCE, 7, WEFT_BF16, WEFT_SUM, 0),
      ASKS(WEFT_REDUCE, 7, WEFT_BF16, WEFT_SUM, 1),
-     {"root 0", "root 1"}},
+     {"reduce", "root"}}, /* a sender may be in the barrier below already when it meets a root that misses it */
     {"mismatch: a barrier and another operation",
      ASKS(WEFT_BARRIER, 0, WEFT_FP32, WEFT_SUM, 0),
      ASKS(WEFT_ALL_TO_ALL, 1, WEFT_FP32, WEFT_SUM, 0),

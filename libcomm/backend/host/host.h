@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host backend from inside: inside a machine first, by `local`, then between ranks of equal index on their machines,
- * by whatever carries messages between machines. So each byte crosses a wire once for a machine, not for each rank.
+/* The host backend from inside: inside a machine first, by `local`, then between ranks of equal index on their
+ * machines, by whatever carries messages between machines. So each byte crosses a wire once for a machine, not for
+ * each rank.
  *
  * A collective is cut into cells, each small enough for the staging that was taken with the comm. A cell goes through
  * stations, and at each station all cells of a comm begin in their order, on all ranks: whatever the timing, what one
- * rank starts meets what the others start. Several cells, of one operation or more, are on their way, so that memory and
- * wire are busy together.
+ * rank starts meets what the others start. Several cells, of one operation or more, are on their way, so that memory
+ * and wire are busy together.
  *
  * Sums: over the members of a machine in rank order, then over machines in theirs; partial sums of 16-bit types are
  * fp32, also on the wire, and rounded once, after the division of an average. */

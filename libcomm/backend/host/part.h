@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plans of collectives share: sizes and places of a cell's parts, and its messages. Staging of a cell, n ranks,
- * m elements in a piece, sums of 16-bit types being fp32:
- *   whole   [n][m]         at first what `local` reads, where the caller's buffer will not do: 16-bit types as fp32, ends
- *                          padded with zeros; at last what it writes, where the caller's buffer is too short
+/* What the plans of collectives share: sizes and places of a cell's parts, and its messages. Staging of a cell, n
+ * ranks, m elements in a piece, sums of 16-bit types being fp32:
+ *   whole   [n][m]         at first what `local` reads, where the caller's buffer will not do: 16-bit types as fp32,
+ *                          ends padded with zeros; at last what it writes, where the caller's buffer is too short
  *   column  [machines][m]  sums over this machine, for each machine; then the results of this rank's index, rounded
  *   heard   [machines][m]  the other machines' sums */
 #ifndef WEFT_HOST_PART_H
@@ -107,7 +107,7 @@ static inline void weft__add_message(const weft__host_comm *hc, weft__cell *cell
                    .dtype = dtype,
                    .buffer = (void *)(uintptr_t)buffer,
                    .count = count,
-                   .tag = weft__request_mark(&cell->op->what, cell->op->number)};
+                   .tag = weft__collective_mark(&cell->op->what, cell->op->number)};
 }
 
 /* sum.c, for reduce-scatter too */

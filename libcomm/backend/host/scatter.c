@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reduce-scatter. A cell takes a run of every rank's part: `local` sums what each machine's rank of this index gets, and
- * ranks of that index sum over machines. */
+/* Reduce-scatter. A cell takes a run of every rank's part: `local` sums what each machine's rank of this index gets,
+ * and ranks of that index sum over machines. */
 #include "backend/host/part.h"
 
 /* The runs of all ranks as sums are kept, one behind the other. */

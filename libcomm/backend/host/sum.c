@@ -154,7 +154,8 @@ weft_result weft__combine(weft__host_comm *hc, weft__cell *cell, unsigned char *
     return WEFT_OK;
 }
 
-/* Results are laid over the sums that they come from: as large, or half as large and behind what is still to be read. */
+/* Results are laid over the sums that they come from: as large, or half as large and behind what is still to be read.
+ */
 weft_result weft__sum_combine(weft__host_comm *hc, weft__cell *cell)
 {
     const weft_op *op = cell->op;

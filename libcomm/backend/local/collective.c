@@ -66,7 +66,7 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
     *d = (weft__descriptor){.count = c->count,
                             .send = WEFT__NOWHERE,
                             .recv = WEFT__NOWHERE,
-                            .mark = whole ? weft__request_mark(&whole->what, whole->number) : 0,
+                            .mark = whole ? weft__collective_mark(&whole->what, whole->number) : 0,
                             .root = weft__is_rooted(row) ? c->root : 0,
                             .kind = (uint8_t)c->kind,
                             .dtype = (uint8_t)c->dtype,

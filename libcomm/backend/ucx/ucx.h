@@ -15,8 +15,8 @@
 
 #define WEFT__UCX_COMMS       512 /* of a world, a power of two: more than a rank can have */
 #define WEFT__UCX_CARD_BYTES  (WEFT_BACKEND_CARD_BYTES - 128) /* leaves room for who composes it with others */
-#define WEFT__UCX_SLOTS       4                   /* records of a stream that UCX may hold at a time */
-#define WEFT__UCX_STASH_BYTES ((size_t)256 << 10) /* of a stream that nobody has asked for yet */
+#define WEFT__UCX_SLOTS       4                               /* records of a stream that UCX may hold at a time */
+#define WEFT__UCX_STASH_BYTES ((size_t)256 << 10)             /* of a stream that nobody has asked for yet */
 #define WEFT__UCX_TEXT_BYTES  256
 
 typedef struct weft__ucx weft__ucx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every collective between machines gives the bits that its definition gives: over the ranks of a machine in their order,
- * then over machines. */
+/* Every collective between machines gives the bits that its definition gives: over the ranks of a machine in their
+ * order, then over machines. */
 #include <stdatomic.h>
 #include <weft/memory.h>
 
@@ -159,7 +159,7 @@ static bool makes_sense(const trial *t)
     return reduces ? t->dtype <= WEFT_FP64 || t->reduction != WEFT_AVERAGE : t->reduction == WEFT_SUM;
 }
 
-/* Every type with every collective and reduction; counts, roots, places and memories in turn, others on other shapes. */
+/* Every type with every collective and reduction; counts, roots, places and memories in turn. */
 static void all_kinds(weft_world *world, void *argument)
 {
     shape s = *(const shape *)argument;
