@@ -102,12 +102,28 @@ static void greet(weft__local_comm *lc, weft_op *op)
             weft__local_wake(lc, i);
 }
 
+/* Sums over their own inputs find what they overwrite in the cache: they have just read it. */
+static bool is_cold(weft__local_comm *lc, const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    size_t part = c->count * weft__dtype_bytes(c->dtype);
+    size_t written = part * weft__parts(row->recv, lc->count), read = part * weft__most_parts(row, lc->count);
+    const unsigned char *send = c->send, *recv = c->recv;
+    size_t sent = part * weft__parts(row->send, lc->count);
+    bool in_place = row->reduces && send && recv >= send && recv < send + sent;
+    if (!weft__concerns(row->receivers, lc->rank, c->root) || !recv)
+        return false;
+    return weft__reuse_is_cold(&lc->local->reuse, recv, written, read + written) && !in_place;
+}
+
 static bool enter(weft__local_comm *lc, weft_op *op)
 {
     if (!slot_is_free(lc, op->number))
         return false;
     lc->plan.in_slot = span(lc, op) == slot_payload(lc, op) && span(lc, op) <= lc->slot_bytes;
     fill_descriptor(lc, op);
+    lc->plan.past = !lc->plan.in_slot && is_cold(lc, op);
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
     weft__plan_first(lc, op);
     if (d->send != WEFT__NOWHERE)

@@ -22,6 +22,15 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     return WEFT_OK;
 }
 
+/* Ranks of this machine, this one included. */
+static int neighbours(const weft_world *world)
+{
+    int count = 0;
+    for (int r = 0; r < world->size; r++)
+        count += world->segments[r] != NULL;
+    return count;
+}
+
 static weft_result open_world(weft_world *world, void **state_out)
 {
     if (!world->segments)
@@ -32,6 +41,7 @@ static weft_result open_world(weft_world *world, void **state_out)
     bool crowded = weft__identity_crowded(world->identities, world->size, world->identities[world->rank].machine);
     local->world = world;
     local->vector = weft__vector_host();
+    weft__reuse_open(&local->reuse, neighbours(world));
     local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
     *state_out = local;
     return WEFT_OK;

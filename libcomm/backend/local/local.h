@@ -7,6 +7,7 @@
 
 #include "backend/local/page.h"
 #include "backend/local/pipe.h"
+#include "backend/local/reuse.h"
 #include "base/clock.h"
 #include "base/collectives.h"
 #include "base/dtype.h"
@@ -47,6 +48,7 @@ typedef struct weft__plan {
     weft__whom meet;    /* must have arrived before this rank is done with the others */
     weft__whom readers; /* read this rank's memory where it lies: it is free when they have released it */
     bool in_slot;       /* small: everybody's input lies in its slot */
+    bool past;          /* results are stored past the cache */
     bool fused;         /* every buffer can be reached: see weft__move_fused() */
     size_t fused_done;
 } weft__plan;
@@ -92,6 +94,7 @@ struct weft__local {
     weft_world *world;
     const weft__vector *vector;
     size_t slot_bytes;
+    weft__reuse reuse;
     weft__local_comm *active; /* comms with operations */
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
     uint64_t turn_ticks, turn_end;

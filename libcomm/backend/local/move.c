@@ -18,6 +18,40 @@ static int divisor_of(const weft__local_comm *lc, const weft_op *op)
     return weft__reductions[op->what.reduction].divides ? lc->count : 1;
 }
 
+/* ------------------------------------------------------------------------------------------- storing */
+
+/* Where what is stored past the cache is put together. */
+#define SCRATCH ((size_t)8 << 10)
+
+static void copy(const weft__local_comm *lc, void *to, const void *from, size_t bytes)
+{
+    if (lc->plan.past)
+        lc->local->vector->copy_past(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+/* The sum of lc->sources, which it moves on. */
+static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, size_t bytes)
+{
+    _Alignas(64) unsigned char scratch[SCRATCH];
+    const weft_collective *c = &op->what;
+    size_t element = weft__dtype_bytes(c->dtype);
+    if (!lc->plan.past) {
+        lc->local->vector->reduce(to, lc->sources, lc->count, bytes / element, c->dtype, c->reduction,
+                                  divisor_of(lc, op));
+        return;
+    }
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = least(bytes - done, SCRATCH);
+        lc->local->vector->reduce(scratch, lc->sources, lc->count, part / element, c->dtype, c->reduction,
+                                  divisor_of(lc, op));
+        lc->local->vector->copy_past(to + done, scratch, part);
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------- meeting */
 
 static void describe(const weft__descriptor *d, char *text, size_t bytes)
@@ -114,7 +148,7 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     if (!part)
         return 0;
     weft__local_mark_first(op);
-    memcpy(move->to + move->done, from, part);
+    copy(lc, move->to + move->done, from, part);
     took(lc, op, move, move->from, part);
     move->done += part;
     return part;
@@ -133,9 +167,7 @@ static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     if (!part)
         return 0;
     weft__local_mark_first(op);
-    const weft_collective *c = &op->what;
-    lc->local->vector->reduce(move->to + move->done, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype),
-                              c->dtype, c->reduction, divisor_of(lc, op));
+    reduce(lc, op, move->to + move->done, part);
     for (int i = 0; i < lc->count; i++)
         took(lc, op, move, i, part);
     move->done += part;
@@ -215,12 +247,13 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
         size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
         for (int i = 0; i < lc->count; i++)
             lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
-        unsigned char *sum = recv_at(lc, op, first, at);
+        _Alignas(64) unsigned char scratch[BLOCK];
+        unsigned char *sum = lc->plan.past ? scratch : recv_at(lc, op, first, at);
         lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
                                   c->reduction, divisor_of(lc, op));
         for (int i = 0; i < lc->count; i++)
-            if (i != first && weft__concerns(receivers, i, c->root))
-                memcpy(recv_at(lc, op, i, at), sum, part);
+            if ((i != first || lc->plan.past) && weft__concerns(receivers, i, c->root))
+                copy(lc, recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
         if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))
             break;
