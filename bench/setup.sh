@@ -28,7 +28,7 @@ install() {
 }
 
 install_tools() {
-    install gcc libc6-dev pkg-config meson ninja-build libhwloc-dev libopenblas-serial-dev "$@"
+    install gcc libc6-dev pkg-config meson ninja-build libhwloc-dev libopenblas-serial-dev libucx-dev "$@"
 }
 
 # build FOLDER TARGETS [OPTION...]: configure if need be, and build the targets; "" = all.

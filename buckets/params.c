@@ -24,6 +24,7 @@ typedef struct entry {
 struct weft_params {
     entry *entries;
     uint32_t count, capacity;
+    uint32_t *slots;          /* the names, hashed: index + 1 of an entry, 0 = free; 2 * capacity of them */
     _Atomic uint32_t holders; /* sets that use the list, perhaps of several thread ranks */
 };
 
@@ -46,6 +47,7 @@ void weft_params_destroy(weft_params *params)
         return;
     for (uint32_t i = 0; i < params->count; i++)
         free((char *)params->entries[i].param.name);
+    free(params->slots);
     free(params->entries);
     free(params);
 }
@@ -83,31 +85,48 @@ static weft_result count_elements(const weft_param *param, size_t *elements_out)
     return WEFT_OK;
 }
 
+/* Where a name is, or belongs. There are more slots than entries, so that one is free. */
+static uint32_t *slot_of(const weft_params *params, const char *name, uint64_t hash)
+{
+    uint32_t last = 2 * params->capacity - 1, at = (uint32_t)(hash ^ hash >> 32) & last;
+    for (; params->slots[at]; at = (at + 1) & last) {
+        const entry *e = &params->entries[params->slots[at] - 1];
+        if (e->name_hash == hash && strcmp(e->param.name, name) == 0)
+            break;
+    }
+    return &params->slots[at];
+}
+
+/* The capacity is a power of two. */
 static weft_result reserve(weft_params *params)
 {
     if (params->count < params->capacity)
         return WEFT_OK;
     uint32_t capacity = params->capacity ? 2 * params->capacity : 32;
-    if (capacity <= params->capacity)
+    if (capacity > UINT32_MAX / 2)
         return weft__fail(WEFT_E_RANGE, "params: more than %u params", params->capacity);
     entry *entries = weft__alloc(capacity * sizeof *entries);
-    if (!entries)
+    uint32_t *slots = entries ? weft__alloc(2 * (size_t)capacity * sizeof *slots) : NULL;
+    if (!slots) {
+        free(entries);
         return WEFT_E_NO_MEMORY;
+    }
     if (params->count)
         memcpy(entries, params->entries, params->count * sizeof *entries);
     free(params->entries);
+    free(params->slots);
     params->entries = entries;
+    params->slots = slots;
     params->capacity = capacity;
+    for (uint32_t i = 0; i < params->count; i++)
+        *slot_of(params, entries[i].param.name, entries[i].name_hash) = i + 1;
     return WEFT_OK;
 }
 
 static const entry *find(const weft_params *params, const char *name)
 {
-    uint64_t hash = hash_text(name);
-    for (uint32_t i = 0; i < params->count; i++)
-        if (params->entries[i].name_hash == hash && strcmp(params->entries[i].param.name, name) == 0)
-            return &params->entries[i];
-    return NULL;
+    uint32_t index = params->count ? *slot_of(params, name, hash_text(name)) : 0;
+    return index ? &params->entries[index - 1] : NULL;
 }
 
 static weft_result check_unused(const weft_params *params, const char *name)
@@ -137,6 +156,7 @@ weft_result weft_params_add(weft_params *params, const weft_param *param, uint32
         new.param.contributions = 1;
     if (new.param.lr_scale == 0)
         new.param.lr_scale = 1;
+    *slot_of(params, new.param.name, new.name_hash) = params->count + 1;
     params->entries[params->count] = new;
     if (index_out)
         *index_out = params->count;

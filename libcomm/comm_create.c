@@ -5,6 +5,7 @@
 #include <weft/version.h>
 
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/reserved.h"
@@ -142,13 +143,16 @@ static weft_result create_behind(weft_comm *comm)
     comm->messages_at = weft__round_up(comm->facts.op_bytes + most * comm->facts.message_bytes, WEFT__LINE);
     size_t memory = comm->messages_at + most * sizeof(weft_p2p);
     WEFT_TRY(weft__work_pool_take(world, comm->config.works, memory, &comm->slots));
+    weft__env env;
+    (void)weft__env_read(&env);
     weft_backend_comm description = {.size = sizeof description,
                                      .comm = comm,
                                      .name = comm->name,
                                      .rank = comm->rank,
                                      .count = comm->size,
                                      .ranks = comm->ranks,
-                                     .p2p_channels = comm->config.p2p_channels};
+                                     .p2p_channels = comm->config.p2p_channels,
+                                     .check = env.check};
     weft__progress_enter(world);
     weft__comms_bury(world, false); /* their cards and memory may be wanted */
     comm->next = world->comms;

@@ -37,7 +37,8 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
     return WEFT_OK;
 }
 
-/* A member that has not made the comm may have ended, or given up all it did: since this comm was begun, or for good. */
+/* A member that has not made the comm may have ended, or given up all it did: since this comm was begun, or for good.
+ */
 static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 {
     const weft_world *world = comm->world;

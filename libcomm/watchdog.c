@@ -5,12 +5,16 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/collectives.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/verdict.h"
 #include "comm.h"
+#include "control.h"
 
 #define FAILED_SLEEP_MS 5 /* a failed comm gives its works back after a while, and nobody rings */
 #define LOOK_EVERY_NS   50000000ull
+#define COMPARE_NS      1000000000ull /* a collective of that age is compared with the others' */
 #define NAME_AFTER_NS   30000000000ull
 
 static uint64_t age_ns(const weft__work *work)
@@ -73,6 +77,71 @@ static void look_at(weft_comm *comm, weft__work *work)
     }
 }
 
+/* ------------------------------------------------------------------------------------------- comparing */
+
+static uint64_t check_of(const weft__card_stuck *s)
+{
+    return weft__hash(WEFT__HASH_START, s, offsetof(weft__card_stuck, check));
+}
+
+/* Backends compare what meets. Members that ask for different things may never meet: then each waits for the other. */
+static void compare(const weft_comm *comm, int rank, const weft__card_stuck *theirs)
+{
+    const weft__card_stuck *mine = &comm->terms.stuck;
+    if (theirs->number != mine->number || theirs->check != check_of(theirs))
+        return;
+    weft_collective a = {.kind = (weft_collective_kind)theirs->kind,
+                         .dtype = (weft_dtype)theirs->dtype,
+                         .reduction = (weft_reduction)theirs->reduction,
+                         .root = theirs->root,
+                         .count = (size_t)theirs->count};
+    weft_collective b = {.kind = (weft_collective_kind)mine->kind,
+                         .dtype = (weft_dtype)mine->dtype,
+                         .reduction = (weft_reduction)mine->reduction,
+                         .root = mine->root,
+                         .count = (size_t)mine->count};
+    if (weft__is_collective(a.kind) && weft__collective_same(&a, &b))
+        return;
+    char a_text[96], b_text[96];
+    weft__collective_describe(&a, a_text, sizeof a_text);
+    weft__collective_describe(&b, b_text, sizeof b_text);
+    weft_backend_fail((weft_comm *)(uintptr_t)comm, WEFT_E_MISMATCH,
+                      "comm %s, operation %llu: rank %d asks for %s, rank %d for %s", comm->name,
+                      (unsigned long long)mine->number, rank, a_text, comm->world->rank, b_text);
+}
+
+static void say_stuck(weft_comm *comm, const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    weft__card_stuck *s = &comm->terms.stuck;
+    *s = (weft__card_stuck){.number = op->number,
+                            .count = c->count,
+                            .kind = (int32_t)c->kind,
+                            .dtype = (int32_t)c->dtype,
+                            .reduction = (int32_t)c->reduction,
+                            .root = c->root};
+    s->check = check_of(s);
+    weft__board_renew(comm->card, &comm->terms);
+    weft__control_tell_card(comm->world, comm->card, &comm->terms, comm->ranks, comm->size);
+}
+
+static void look_for_difference(weft_comm *comm, const weft_op *oldest)
+{
+    weft_world *world = comm->world;
+    if (!comm->card || !comm->connected)
+        return;
+    if (comm->terms.stuck.number != oldest->number)
+        say_stuck(comm, oldest);
+    for (int i = 0; i < comm->size; i++) {
+        weft__card_view card;
+        if (i != comm->rank && weft__board_look(world->boards[comm->ranks[i]], comm->key, comm->use->count, &card) &&
+            card.incarnation == comm->use->count && card.left == WEFT__CARD_STAYS)
+            compare(comm, comm->ranks[i], &card.terms.stuck);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- looking */
+
 void weft__watchdog_look(weft_world *world)
 {
     weft__progress *p = &world->progress;
@@ -81,13 +150,18 @@ void weft__watchdog_look(weft_world *world)
         return;
     p->watched_ns = now;
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
+        const weft_op *oldest = NULL;
         for (uint32_t i = 0; comm->slots && i < comm->slots->count; i++) {
             weft__work *work = weft__work_at(comm->slots, i);
-            if (weft__work_is_free(work))
+            if (weft__work_is_free(work) || !atomic_load(&work->taken_up) || weft__work_ended(work) || comm->aborted)
                 continue;
-            if (atomic_load(&work->taken_up) && !weft__work_ended(work) && !comm->aborted)
-                look_at(comm, work);
+            look_at(comm, work);
+            if (work->start && !work->op.is_p2p && age_ns(work) > COMPARE_NS &&
+                (!oldest || work->op.number < oldest->number))
+                oldest = &work->op;
         }
+        if (oldest)
+            look_for_difference(comm, oldest);
     }
 }
 

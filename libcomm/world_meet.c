@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the ranks of a world come together: they meet, tell who they are, and share memory with those of their machine. */
+/* How the ranks of a world come together: they meet, tell who they are, and see the memory of those of their machine.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

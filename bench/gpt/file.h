@@ -13,7 +13,8 @@ typedef struct gpt_mapping {
 
 /* A descriptor to read @p path with, which must be a file; -1: @p failure says why not. */
 int gpt_file_open(const char *path, size_t *count_out, gpt_failure *failure);
-/* The bytes of a file, read when they are looked at. Nobody may shorten it meanwhile. */
+/* The bytes of a file, read when they are looked at. If somebody shortens it meanwhile, a look at what is gone ends the
+ * process with a line that names the file, and EXIT_FAILED. */
 int gpt_file_map(gpt_mapping *mapping, const char *path, gpt_failure *failure);
 void gpt_file_unmap(gpt_mapping *mapping);
 

@@ -127,7 +127,8 @@ static const option table[] = {
     {"html", OPTION_FILE, AT(html), 0, 0, "FILE", "a page with the loss curve and the time at the end; - = stdout"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "write what every operation did"},
 
-    {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL, "say what a training would take and send, and start nothing"},
+    {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL,
+     "say what a training would take and send, start nothing, and write no --html or --trace"},
     {"world-size", OPTION_INT, AT(world_size), 1, 1 << 20, "RANKS",
      "with --plan: ranks there would be (tensor times pipeline parallel ranks)"},
     {"plan-rank", OPTION_INT, AT(plan_rank), 0, 1 << 20, "RANK", "with --plan: whose buckets and bytes (0)"},
@@ -199,15 +200,28 @@ int gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *f
     return failure->code ? failure->code : OPTIONS_GO;
 }
 
+/* Word @p index of "a|b|c". */
+static const char *choice_of(const char *words, int index, int *length)
+{
+    for (; index > 0; index--)
+        words += strcspn(words, "|") + 1;
+    *length = (int)strcspn(words, "|");
+    return words;
+}
+
 static void print_default(const option *o, const void *field, FILE *out)
 {
+    int length;
     if (o->kind == OPTION_INT && *(const int *)field > 0)
         fprintf(out, " --%s %d", o->name, *(const int *)field);
     else if (o->kind == OPTION_SIZE && *(const size_t *)field > 0)
         fprintf(out, " --%s %zu", o->name, *(const size_t *)field);
     else if (o->kind == OPTION_REAL && *(const double *)field > 0)
         fprintf(out, " --%s %g", o->name, *(const double *)field);
-    else if (o->kind == OPTION_TEXT && *(const char *const *)field)
+    else if (o->kind == OPTION_CHOICE) {
+        const char *word = choice_of(o->shown, *(const int *)field, &length);
+        fprintf(out, " --%s %.*s", o->name, length, word);
+    } else if (o->kind == OPTION_TEXT && *(const char *const *)field)
         fprintf(out, " --%s %s", o->name, *(const char *const *)field);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpt/options.h"
+#include "out.h"
 
 int gpt_options_other_model(const char *flag, const char *what, gpt_failure *failure)
 {
@@ -32,7 +33,7 @@ static int conflict(const char *a, const char *b, gpt_failure *failure)
 
 static int complete_model(gpt_options *o, bool groups_given, gpt_failure *failure)
 {
-    if (groups_given && !o->grouped)
+    if (groups_given && !o->grouped && o->groups != o->heads)
         return gpt_fail(failure, EXIT_USAGE, "--num-query-groups wants --group-query-attention");
     if (!o->grouped)
         o->groups = o->heads;
@@ -121,17 +122,14 @@ static int complete_split(gpt_options *o, gpt_failure *failure)
     return 0;
 }
 
-static bool is_standard_output(const char *path)
-{
-    return path && strcmp(path, "-") == 0;
-}
-
 static int check_files(const gpt_options *o, gpt_failure *failure)
 {
-    if (o->plan && o->html)
-        return gpt_fail(failure, EXIT_USAGE, "--html shows a training, and with --plan there is none");
-    if (is_standard_output(o->json) && is_standard_output(o->html))
-        return gpt_fail(failure, EXIT_USAGE, "--json and --html cannot both be standard output");
+    if (o->plan && o->make_data)
+        return gpt_fail(failure, EXIT_USAGE, "--plan and --make-data: give one of them");
+    if (o->make_data && !*o->make_data)
+        return gpt_fail(failure, EXIT_USAGE, "--make-data wants the beginning of the files' names");
+    if (o->json && o->html && strcmp(o->json, o->html) == 0)
+        return gpt_fail(failure, EXIT_USAGE, "--json and --html cannot both be %s", out_name(o->json));
     return 0;
 }
 

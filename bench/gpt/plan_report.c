@@ -255,7 +255,9 @@ int gpt_plan_run(const gpt_options *options, gpt_failure *failure)
 {
     gpt_plan plan;
     gpt_report report = {0};
-    if (gpt_plan_open(&plan, options, failure) == 0 && gpt_report_open(&report, options, failure) == 0) {
+    gpt_options shown = *options;
+    shown.html = NULL; /* it is about a training */
+    if (gpt_plan_open(&plan, options, failure) == 0 && gpt_report_open(&report, &shown, failure) == 0) {
         if (report.json)
             gpt_plan_print_json(&plan, report.json, failure);
         if (report.text == stdout) /* else JSON is there */

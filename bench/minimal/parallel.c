@@ -2,12 +2,11 @@
 /* The trainer of plain.c, data parallel: ranks divide each batch among them, and Adam's moments too. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <weft/weft.h>
 
-enum { LAYERS = 3, BATCH = 64, STEPS = 500 };
-static const int widths[LAYERS + 1] = {2, 32, 32, 1};
+enum { LAYERS = 3, WIDEST = 32, BATCH = 64, STEPS = 500 };
+static const int widths[LAYERS + 1] = {2, WIDEST, WIDEST, 1};
 static const float lr = 0.01f;
 
 #define TRY(call)                     \
@@ -28,17 +27,10 @@ typedef struct model {
     weft_buckets *set;
     weft_adam *adam;
     layer layers[LAYERS];
-    int first, rows;                       /* samples of a step: this rank's */
-    float *x[LAYERS + 1], *dx[LAYERS + 1]; /* a row for each: what goes into a layer, and the gradient by it */
+    /* samples of a step: this rank's, and a row for each: what goes into a layer, and the gradient by it */
+    int first, rows;
+    float x[LAYERS + 1][BATCH * WIDEST], dx[LAYERS + 1][BATCH * WIDEST];
 } model;
-
-static float *floats(int count)
-{
-    float *array = (float *)calloc((size_t)count, sizeof *array);
-    if (!array)
-        abort();
-    return array;
-}
 
 /* Number `index` of a sequence that fills [0, 1) evenly. */
 static float even(unsigned index)
@@ -85,8 +77,6 @@ static weft_result make(model *m, weft_world *world)
         for (int j = 0; j < l->count; j++)
             l->weight[j] = (2 * even((unsigned)j) - 1) / sqrtf((float)l->in);
     }
-    for (int i = 0; i <= LAYERS; i++)
-        m->x[i] = floats(m->rows * widths[i]), m->dx[i] = floats(m->rows * widths[i]);
     return WEFT_OK;
 }
 
@@ -96,8 +86,6 @@ static void destroy(model *m)
     weft_buckets_destroy(m->set);
     weft_params_destroy(m->params);
     weft_comm_destroy(m->comm);
-    for (int i = 0; i <= LAYERS; i++)
-        free(m->x[i]), free(m->dx[i]);
 }
 
 static void forward(model *m, int i)
@@ -117,7 +105,7 @@ static void forward(model *m, int i)
 
 static void backward(model *m, int i)
 {
-    const layer *l = &m->layers[i];
+    layer *l = &m->layers[i];
     memset(m->dx[i], 0, sizeof(float) * (size_t)(m->rows * l->in));
     for (int row = 0; row < m->rows; row++) {
         const float *x = m->x[i] + row * l->in;

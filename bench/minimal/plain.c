@@ -2,32 +2,24 @@
 /* A trainer that knows nothing of weft: three layers learn to tell two spirals apart. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { LAYERS = 3, BATCH = 64, STEPS = 500 };
-static const int widths[LAYERS + 1] = {2, 32, 32, 1};
+enum { LAYERS = 3, WIDEST = 32, BATCH = 64, STEPS = 500, MOST = WIDEST * (WIDEST + 1) };
+static const int widths[LAYERS + 1] = {2, WIDEST, WIDEST, 1};
 static const float lr = 0.01f;
 
 typedef struct layer {
     int in, out, count;
-    float *weight, *grad; /* out rows of in weights and a bias */
-    float *mean, *square; /* of the gradient: Adam's moments */
+    float weight[MOST], grad[MOST]; /* out rows of in weights and a bias */
+    float mean[MOST], square[MOST]; /* of the gradient: Adam's moments */
 } layer;
 
 typedef struct model {
     layer layers[LAYERS];
-    int rows;                              /* samples of a step */
-    float *x[LAYERS + 1], *dx[LAYERS + 1]; /* a row for each: what goes into a layer, and the gradient by it */
+    /* samples of a step, and a row for each: what goes into a layer, and the gradient by it */
+    int rows;
+    float x[LAYERS + 1][BATCH * WIDEST], dx[LAYERS + 1][BATCH * WIDEST];
 } model;
-
-static float *floats(int count)
-{
-    float *array = (float *)calloc((size_t)count, sizeof *array);
-    if (!array)
-        abort();
-    return array;
-}
 
 /* Number `index` of a sequence that fills [0, 1) evenly. */
 static float even(unsigned index)
@@ -52,21 +44,9 @@ static void make(model *m)
         layer *l = &m->layers[i];
         l->in = widths[i], l->out = widths[i + 1];
         l->count = l->out * (l->in + 1);
-        l->weight = floats(l->count), l->grad = floats(l->count);
-        l->mean = floats(l->count), l->square = floats(l->count);
         for (int j = 0; j < l->count; j++)
             l->weight[j] = (2 * even((unsigned)j) - 1) / sqrtf((float)l->in);
     }
-    for (int i = 0; i <= LAYERS; i++)
-        m->x[i] = floats(m->rows * widths[i]), m->dx[i] = floats(m->rows * widths[i]);
-}
-
-static void destroy(model *m)
-{
-    for (int i = 0; i < LAYERS; i++)
-        free(m->layers[i].weight), free(m->layers[i].grad), free(m->layers[i].mean), free(m->layers[i].square);
-    for (int i = 0; i <= LAYERS; i++)
-        free(m->x[i]), free(m->dx[i]);
 }
 
 static void forward(model *m, int i)
@@ -86,7 +66,7 @@ static void forward(model *m, int i)
 
 static void backward(model *m, int i)
 {
-    const layer *l = &m->layers[i];
+    layer *l = &m->layers[i];
     memset(m->dx[i], 0, sizeof(float) * (size_t)(m->rows * l->in));
     for (int row = 0; row < m->rows; row++) {
         const float *x = m->x[i] + row * l->in;
@@ -145,6 +125,5 @@ int main(void)
     model m;
     make(&m);
     train(&m);
-    destroy(&m);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "complain.h"
 #include "perf/api.h"
+#include "perf/conform/conform.h"
 #include "perf/operations_run.h"
 #include "subcommands.h"
 
@@ -13,6 +14,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } benchmarks[] = {
     {"api", "what weft's own calls cost, apart from the moving of bytes", perf_api},
+    {"conform", "whether a backend keeps its contract", perf_conform},
     {"limits", "what memory allows: the traffic of operations without waiting for others", perf_limits},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };

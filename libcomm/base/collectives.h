@@ -49,4 +49,9 @@ static inline bool weft__is_rooted(const weft__collective_row *row)
     return row->senders == WEFT__ROOT || row->receivers == WEFT__ROOT;
 }
 
+/* "reduce of 7 fp32, sum, root 1"; @p c may be nonsense. */
+void weft__collective_describe(const weft_collective *c, char *text, size_t bytes);
+/* Do both ask for the same, whatever the buffers? Where the root means nothing it is 0. */
+bool weft__collective_same(const weft_collective *a, const weft_collective *b);
+
 #endif

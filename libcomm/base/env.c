@@ -49,6 +49,10 @@ static const variable table[] = {
     {{"WEFT_RENDEZVOUS_TIMEOUT_MS", "ms", "120000", "deadline of meeting and of making comms"},
      MILLISECONDS,
      FIELD(rendezvous_timeout_ms)},
+    {{"WEFT_CHECK", "number", "0",
+      "1: compare every operation before it begins, on backends that compare the first 32"},
+     NUMBER,
+     FIELD(check)},
     {{"WEFT_LOG", "error|warn|info|debug", "warn", "what is said on stderr"}, LEVEL, 0},
 };
 

@@ -105,6 +105,11 @@ void weft__board_give_up(weft__card *card, const weft__card_terms *terms)
     atomic_store(&card->left, WEFT__CARD_GAVE_UP);
 }
 
+void weft__board_renew(weft__card *card, const weft__card_terms *terms)
+{
+    write_terms(card, terms);
+}
+
 void weft__board_fail(weft__card *card, const weft__card_terms *terms)
 {
     write_terms(card, terms);

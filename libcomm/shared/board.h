@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board: what a rank lets the others know. Whether it is there, and on a card for each comm what it asks for when it
- * makes it and how it leaves it. Ranks of one machine read the board itself, the others a copy: control.c keeps it. */
+/* The board: what a rank lets the others know. Whether it is there, and on a card for each comm what it asks for when
+ * it makes it and how it leaves it. Ranks of one machine read the board itself, the others a copy: control.c keeps it.
+ */
 #ifndef WEFT_SHARED_BOARD_H
 #define WEFT_SHARED_BOARD_H
 #include <stdatomic.h>
@@ -20,6 +21,14 @@ typedef struct weft__card_key {
     uint64_t name, ranks;
 } weft__card_key;
 
+/* The collective that is under way for too long: members that ask for different things may wait for each other. */
+typedef struct weft__card_stuck {
+    uint64_t number; /* 0 = none */
+    uint64_t count;
+    int32_t kind, dtype, reduction, root;
+    uint64_t check; /* of all, against half of it being old */
+} weft__card_stuck;
+
 /* What must be equal on all members of a comm, and what the backend of each tells the others. */
 typedef struct weft__card_terms {
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
@@ -29,6 +38,7 @@ typedef struct weft__card_terms {
     uint64_t given_up_ns; /* when the owner gave up making the comm, as of CLOCK_MONOTONIC, and with what */
     int32_t verdict;
     char verdict_text[180];
+    weft__card_stuck stuck;
     uint32_t backend_card_bytes;
     _Alignas(8) unsigned char backend_card[WEFT_BACKEND_CARD_BYTES]; /* the last, since most use little of it */
 } weft__card_terms;
@@ -82,6 +92,8 @@ void weft__board_leave(weft__card *card);
 void weft__board_give_up(weft__card *card, const weft__card_terms *terms);
 /* or that the comm has failed; @p terms say how. */
 void weft__board_fail(weft__card *card, const weft__card_terms *terms);
+/* Say what @p terms say anew. */
+void weft__board_renew(weft__card *card, const weft__card_terms *terms);
 /* Have the place of a card for others. That of a comm that was given up can be seen by those who come late until
  * then; the one with the lowest @p spent is had first. */
 void weft__board_remove(weft__card *card, uint64_t spent);

@@ -384,7 +384,7 @@ def what_cannot_be_written_is_said_in_one_line():
     for words, why in (
             (("topo", "--synthetic", "core:2", "--json", "--svg"), "--json or --svg, not both"),
             ((*gpt, "--json", "-", "--html", "-"), "--json and --html cannot both be standard output"),
-            (("gpt", "--plan", "--html"), "--html shows a training, and with --plan there is none")):
+            ((*gpt, "--json", "same", "--html", "same"), "--json and --html cannot both be same")):
         assert run(*words, code=2).stderr.decode() == f"weft: {why}\n", words
 
 

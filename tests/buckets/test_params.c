@@ -41,6 +41,30 @@ TEST(params_keep_what_was_added_in_order)
     weft_params_destroy(params);
 }
 
+TEST(a_hundred_thousand_params_are_found_by_name)
+{
+    enum { MANY = 100000 }; /* a search through all of them for each would take minutes */
+    weft_params *params;
+    char name[32];
+    CHECK_OK(weft_params_create(&params));
+    for (uint32_t i = 0, index; i < MANY; i++) {
+        snprintf(name, sizeof name, "layers.%u.weight", i);
+        weft_param param = named(name);
+        CHECK_OK(weft_params_add(params, &param, &index));
+        CHECK_INT(index, i);
+    }
+    for (uint32_t i = 0, index; i < MANY; i++) {
+        snprintf(name, sizeof name, "layers.%u.weight", i);
+        CHECK_OK(weft_params_find(params, name, &index));
+        CHECK_INT(index, i);
+    }
+    weft_param again = named("layers.77777.weight");
+    uint32_t index;
+    CHECK_INT(weft_params_add(params, &again, NULL), WEFT_E_TWICE);
+    CHECK_INT(weft_params_find(params, "layers.100000.weight", &index), WEFT_E_NOT_FOUND);
+    weft_params_destroy(params);
+}
+
 TEST(a_shape_without_dimensions_is_one_element)
 {
     weft_params *params;

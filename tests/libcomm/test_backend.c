@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backends from outside the library: what they leave out is E_UNSUPPORTED, and is never a call of nothing. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <weft/backend.h>
 
@@ -35,8 +37,7 @@ typedef struct keeper {
     weft_op *kept;
 } keeper;
 
-static weft_result make_keeper(void *state, const weft_backend_comm *comm, void **comm_out,
-                               unsigned char *card)
+static weft_result make_keeper(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card)
 {
     (void)state, (void)comm, (void)card;
     *comm_out = calloc(1, sizeof(keeper));
@@ -103,7 +104,7 @@ TEST(a_backend_without_comm_connect_makes_no_comm)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("alone"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_destroy = free}));
+                                                   .comm_create = make_keeper, .comm_destroy = free}));
     ranks_as_threads(2, NULL, cannot_make, "alone");
 }
 
@@ -147,8 +148,8 @@ TEST(a_backend_without_start_takes_no_operation)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("idle"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_all,
-                                                    .comm_destroy = free}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_destroy = free}));
     ranks_as_threads(2, NULL, cannot_start, NULL);
 }
 
@@ -166,8 +167,8 @@ TEST(a_backend_without_the_capability_hears_of_no_collective)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("post"), .query = query_p2p, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_all,
-                                                    .comm_destroy = free, .start = keep}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, only_messages, NULL);
 }
 
@@ -185,9 +186,45 @@ TEST(a_backend_without_progress_and_explain_is_late_for_no_reason)
 {
     mute();
     CHECK_OK(weft_backend_register(&(weft_backend){HEAD("deaf"), .query = query_collectives, .open = open_world,
-                                                    .comm_create = make_keeper, .comm_connect = connect_all,
-                                                    .comm_abort = give_back, .comm_destroy = free, .start = keep}));
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_abort = give_back, .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, never_ends, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- connecting */
+
+static _Atomic int tries;
+
+static weft_result connect_never(void *comm, const unsigned char *cards)
+{
+    (void)comm, (void)cards;
+    tries++;
+    return WEFT_PENDING;
+}
+
+static void give_up_while_the_other_connects(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm;
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.backend = "slow";
+    CHECK_OK(weft_comm_create_start(world, "outside", (int[]){0, 1}, 2, &config, &comm));
+    while (weft_world_rank(world) == 0 && tries == 0)
+        sched_yield();
+    if (weft_world_rank(world) == 1) {
+        CHECK_RESULT(weft_comm_create_finish(comm), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "rank 0 gave up making it");
+    }
+    weft_comm_destroy(comm);
+}
+
+TEST(who_connects_hears_of_a_member_that_gives_up)
+{
+    mute();
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("slow"), .query = query_collectives, .open = open_world,
+                                                   .comm_create = make_keeper, .comm_connect = connect_never,
+                                                   .comm_destroy = free}));
+    ranks_as_threads(2, NULL, give_up_while_the_other_connects, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- other sizes */

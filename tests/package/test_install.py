@@ -43,8 +43,8 @@ def environment():
     return installed.environment(installed.install(build, scratch), scratch)
 
 
-def expect_sum(program):
-    got = tap.run(program, env=environment())
+def expect_sum(program, **more):
+    got = tap.run(program, env={**environment(), **more})
     assert got == "OK 3 3\n", got
 
 
@@ -112,9 +112,19 @@ def the_installed_command_finds_its_library():
     assert tap.run(folder / "weft", "--version").startswith("weft ")
 
 
+def backends_are_found_beside_the_library():
+    library = installed.install(build, scratch)
+    if not (library / "libweft-backend-ucx.so").exists():
+        raise tap.Skip("built without UCX")
+    (scratch / "user.c").write_text(PROGRAM)
+    found = tap.run("pkg-config", "--cflags", "--libs", "weft", env=environment()).split()
+    tap.run("cc", scratch / "user.c", *found, "-o", scratch / "user")
+    expect_sum(scratch / "user", WEFT_BACKEND="ucx")
+
+
 try:
     tap.main(a_program_builds_with_pkg_config, a_program_builds_with_cmake, cmake_is_told_which_versions_fit,
              only_what_is_linked_is_named, what_is_for_building_can_be_installed_alone,
-             the_installed_command_finds_its_library)
+             the_installed_command_finds_its_library, backends_are_found_beside_the_library)
 finally:
     shutil.rmtree(scratch)

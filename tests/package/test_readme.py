@@ -100,8 +100,8 @@ def a_trace_is_read():
 def the_difference_shown_is_that_of_the_two_trainers():
     folder = top / "bench/minimal"
     shown = re.fullmatch(r"--- plain\.c\n\+\+\+ parallel\.c\n(.*)", "".join(blocks("diff")), re.S)
-    found = subprocess.run(["diff", "-u", folder / "plain.c", folder / "parallel.c"], capture_output=True, text=True)
-    assert shown and shown[1].splitlines() == found.stdout.splitlines()[2:], "copy it: diff -u plain.c parallel.c"
+    found = subprocess.run(["diff", "-U1", folder / "plain.c", folder / "parallel.c"], capture_output=True, text=True)
+    assert shown and shown[1].splitlines() == found.stdout.splitlines()[2:], "copy it: diff -U1 plain.c parallel.c"
 
 
 def every_subcommand_is_listed():

@@ -54,22 +54,14 @@ static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, s
 
 /* ------------------------------------------------------------------------------------------- meeting */
 
-static void describe(const weft__descriptor *d, char *text, size_t bytes)
+/* What a descriptor asks for. */
+static weft_collective asked(const weft__descriptor *d)
 {
-    if (!weft__is_collective((weft_collective_kind)d->kind)) {
-        snprintf(text, bytes, "collective %d", d->kind);
-        return;
-    }
-    const weft__collective_row *row = &weft__collectives[d->kind];
-    size_t used = (size_t)snprintf(text, bytes, "%s", row->name);
-    if (row->send != WEFT__NO_PART)
-        used += (size_t)snprintf(text + used, bytes - used, " of %llu %s", (unsigned long long)d->count,
-                                 weft_dtype_string((weft_dtype)d->dtype));
-    if (row->reduces)
-        used +=
-            (size_t)snprintf(text + used, bytes - used, ", %s", weft_reduction_string((weft_reduction)d->reduction));
-    if (weft__is_rooted(row))
-        snprintf(text + used, bytes - used, ", root %d", d->root);
+    return (weft_collective){.kind = (weft_collective_kind)d->kind,
+                             .dtype = (weft_dtype)d->dtype,
+                             .reduction = (weft_reduction)d->reduction,
+                             .root = d->root,
+                             .count = (size_t)d->count};
 }
 
 static bool same(const weft__descriptor *a, const weft__descriptor *b)
@@ -88,8 +80,9 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
     const weft__descriptor *theirs = weft__page_descriptor(lc->pages[member], op->number);
     if (!same(mine, theirs)) {
         char a[96], b[96];
-        describe(theirs, a, sizeof a);
-        describe(mine, b, sizeof b);
+        weft_collective ask_a = asked(theirs), ask_b = asked(mine);
+        weft__collective_describe(&ask_a, a, sizeof a);
+        weft__collective_describe(&ask_b, b, sizeof b);
         weft_backend_fail(lc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s, rank %d for %s",
                           lc->name, (unsigned long long)op->number, lc->ranks[member], a, lc->ranks[lc->rank], b);
         return false;

@@ -37,11 +37,14 @@ static void describe(const weft__ucx_request *r, char *text, size_t bytes)
 
 static bool fail_mismatch(weft__ucx_comm *uc, int member, const weft__ucx_request *theirs)
 {
-    char a[96], b[96];
+    char a[96], b[96], behind[48] = "";
+    if (theirs->number != uc->last.number)
+        snprintf(behind, sizeof behind, " (its operation %llu)", (unsigned long long)theirs->number);
     describe(theirs, a, sizeof a);
     describe(&uc->last, b, sizeof b);
-    weft_backend_fail(uc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s, rank %d for %s",
-                      uc->name, (unsigned long long)uc->last.number, uc->ranks[member], a, uc->ranks[uc->rank], b);
+    weft_backend_fail(uc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s%s, rank %d for %s",
+                      uc->name, (unsigned long long)uc->last.number, uc->ranks[member], a, behind, uc->ranks[uc->rank],
+                      b);
     uc->failed = true;
     return false;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a comm: memory and a number of its own, ways to its members, a hello to and from each, and in the end
- * leave. */
+/* The life of a comm: memory and a number of its own, ways to its members, and in the end leave. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,50 +135,29 @@ static weft_result read_card(weft__ucx_comm *uc, int member, const unsigned char
                                   "ucx: comm %s: rank %d speaks version %u of the protocol, rank %d %d", uc->name,
                                   uc->ranks[member], theirs.version, uc->ranks[uc->rank], WEFT__UCX_VERSION);
     uc->peers[member].comm = theirs.comm;
-    return weft__ucx_endpoint_make(uc->ucx, uc->ranks[member], card + sizeof theirs);
+    weft_result result = weft__ucx_endpoint_make(uc->ucx, uc->ranks[member], card + sizeof theirs);
+    ucs_status_t status = weft__ucx_endpoint_of(uc, member)->status;
+    if (result != WEFT_OK || status == UCS_OK)
+        return result;
+    return weft_backend_error(WEFT_E_PEER_LOST, "ucx: comm %s: the way from rank %d to rank %d is lost: %s", uc->name,
+                              uc->ranks[uc->rank], uc->ranks[member], ucs_status_string(status));
 }
 
-/* Members that meet first wait for the others' hello, so that later operations find every way open. */
-static weft_result say_hello(weft__ucx_comm *uc, const unsigned char *cards)
+/* Who waited here for the others would wait for what they may do only after they have finished another comm. So a hello
+ * goes out and opens the way in the background; a way that cannot be opened fails the comm. */
+weft_result weft__ucx_comm_connect(void *comm, const unsigned char *cards)
 {
+    weft__ucx_comm *uc = comm;
     for (int i = 0; i < uc->count; i++) {
         weft_result result = i == uc->rank ? WEFT_OK : read_card(uc, i, cards + (size_t)i * WEFT__UCX_CARD_BYTES);
         if (result != WEFT_OK)
             return result;
     }
+    uc->connected = true;
     for (int i = 0; i < uc->count; i++)
         if (i != uc->rank)
             weft__ucx_tell(uc, i, WEFT__UCX_HELLO, WEFT_OK, "");
-    uc->hello_said = true;
     return WEFT_OK;
-}
-
-static weft_result cannot_reach(const weft__ucx_comm *uc, int member)
-{
-    return weft_backend_error(
-        WEFT_E_PEER_LOST,
-        "ucx: comm %s: rank %d does not reach rank %d: %s (UCX_TLS and UCX_NET_DEVICES say by what "
-        "means)",
-        uc->name, uc->ranks[uc->rank], uc->ranks[member], ucs_status_string(weft__ucx_endpoint_of(uc, member)->status));
-}
-
-weft_result weft__ucx_comm_connect(void *comm, const unsigned char *cards)
-{
-    weft__ucx_comm *uc = comm;
-    weft_result result = uc->hello_said ? WEFT_OK : say_hello(uc, cards);
-    if (result != WEFT_OK)
-        return result;
-    (void)ucp_worker_progress(uc->ucx->worker);
-    bool all = uc->held == 0;
-    for (int i = 0; i < uc->count; i++) {
-        if (i == uc->rank)
-            continue;
-        if (weft__ucx_endpoint_of(uc, i)->status != UCS_OK)
-            return cannot_reach(uc, i);
-        all = all && uc->peers[i].met;
-    }
-    uc->connected = all;
-    return all ? WEFT_OK : WEFT_PENDING;
 }
 
 /* ------------------------------------------------------------------------------------------- giving it up */
@@ -198,7 +176,7 @@ void weft__ucx_comm_leave(void *comm)
                  uc->name);
         weft__ucx_comm_abort(uc, WEFT_E_ABORTED, text);
     }
-    for (int i = 0; uc->hello_said && i < uc->count; i++)
+    for (int i = 0; uc->connected && i < uc->count; i++)
         if (i != uc->rank)
             weft__ucx_tell(uc, i, WEFT__UCX_LEAVE, WEFT_OK, "");
     uc->failed = true; /* it hears nothing more */

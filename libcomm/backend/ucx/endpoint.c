@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ways to other ranks: made when the first comm with a rank is, and kept until the world is closed, for a rank that
  * closed one early would break it for a comm that the other is just making. */
+#include <sched.h>
+
 #include "ucx.h"
+
+#define FLUSH_NS  1e9 /* longest time for what was sent to leave, and again for ways to close */
+#define ANSWER_NS 2e8 /* and for answers of those who listen */
 
 static void broken(void *argument, ucp_ep_h ep, ucs_status_t status)
 {
@@ -38,10 +43,76 @@ weft_result weft__ucx_endpoint_make(weft__ucx *ucx, int rank, const unsigned cha
                               weft_world_rank(ucx->world), rank, ucs_status_string(status));
 }
 
-void weft__ucx_endpoints_close(weft__ucx *ucx, uint64_t most_ns)
+/* ------------------------------------------------------------------------------------------- farewell */
+
+/* Who closes a TCP connection while the other is still sending resets it, and what the other has not read by then is
+ * lost. So a world asks before it closes, and who moves works along answers at once. */
+
+static void said(void *request, ucs_status_t status, void *data)
 {
-    double end = weft_trace_ns(ucx->world, weft__ucx_ticks(ucx)) + (double)most_ns;
+    (void)status, (void)data;
+    ucp_request_free(request);
+}
+
+static void say(weft__ucx_endpoint *endpoint, weft__ucx_what what, weft__ucx_head *record)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_EAGER,
+                                       .cb.send = said};
+    if (!endpoint->ep || endpoint->status != UCS_OK)
+        return;
+    *record = (weft__ucx_head){.what = (uint8_t)what, .member = (uint32_t)weft_world_rank(endpoint->ucx->world)};
+    ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->ep, 0, NULL, 0, record, sizeof *record, &param);
+    endpoint->ucx->unflushed = true;
+    if (UCS_PTR_IS_ERR(request))
+        weft__ucx_endpoint_break(endpoint, UCS_PTR_STATUS(request));
+}
+
+void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__ucx_head *head)
+{
+    if (head->member >= (uint32_t)weft_world_size(ucx->world))
+        return;
+    weft__ucx_endpoint *endpoint = &ucx->endpoints[head->member];
+    if (head->what == WEFT__UCX_ANSWER)
+        endpoint->answered = true;
+    else
+        say(endpoint, WEFT__UCX_ANSWER, &endpoint->answer);
+}
+
+static bool all_answered(const weft__ucx *ucx)
+{
+    for (int r = 0; r < weft_world_size(ucx->world); r++) {
+        const weft__ucx_endpoint *endpoint = &ucx->endpoints[r];
+        if (endpoint->ep && endpoint->status == UCS_OK && !endpoint->answered)
+            return false;
+    }
+    return true;
+}
+
+static double now_ns(const weft__ucx *ucx)
+{
+    return weft_trace_ns(ucx->world, weft__ucx_ticks(ucx));
+}
+
+/* Until all have answered; those who do not are computing and want nothing, if what was sent has left. */
+static void take_leave(weft__ucx *ucx)
+{
+    double began = now_ns(ucx);
+    for (int r = 0; r < weft_world_size(ucx->world); r++)
+        say(&ucx->endpoints[r], WEFT__UCX_FAREWELL, &ucx->endpoints[r].farewell);
+    for (double waited = 0; waited < FLUSH_NS && !all_answered(ucx); waited = now_ns(ucx) - began) {
+        if (!ucp_worker_progress(ucx->worker))
+            sched_yield();
+        if (waited > ANSWER_NS && !weft__ucx_flushes(ucx))
+            break;
+    }
+}
+
+void weft__ucx_endpoints_close(weft__ucx *ucx)
+{
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    take_leave(ucx);
+    double began = now_ns(ucx);
     for (int r = 0; r < weft_world_size(ucx->world); r++) {
         weft__ucx_endpoint *endpoint = &ucx->endpoints[r];
         if (!endpoint->ep)
@@ -51,8 +122,7 @@ void weft__ucx_endpoints_close(weft__ucx *ucx, uint64_t most_ns)
         endpoint->ep = NULL;
         if (!UCS_PTR_IS_PTR(request))
             continue;
-        while (ucp_request_check_status(request) == UCS_INPROGRESS &&
-               weft_trace_ns(ucx->world, weft__ucx_ticks(ucx)) < end)
+        while (ucp_request_check_status(request) == UCS_INPROGRESS && now_ns(ucx) - began < FLUSH_NS)
             (void)ucp_worker_progress(ucx->worker);
         ucp_request_free(request);
     }

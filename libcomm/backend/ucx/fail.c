@@ -47,7 +47,7 @@ void weft__ucx_comm_abort(void *comm, weft_result result, const char *text)
 {
     weft__ucx_comm *uc = comm;
     uc->failed = true;
-    for (int i = 0; uc->hello_said && i < uc->count; i++)
+    for (int i = 0; uc->connected && i < uc->count; i++)
         if (i != uc->rank && !uc->peers[i].left)
             weft__ucx_tell(uc, i, WEFT__UCX_VERDICT, result, text);
     give_back(uc, result);

@@ -127,7 +127,7 @@ static unsigned send_some(weft__ucx_lane *lane)
         moved = WEFT_PROGRESS_MOVED;
         if (is_over(parcel))
             end_first(lane, &lane->out);
-        else if (weft__ucx_turn_over(lane->uc->ucx))
+        if (weft__ucx_turn_over(lane->uc->ucx))
             break;
     }
     return moved;

@@ -74,8 +74,7 @@ static void take(weft__ucx_comm *uc, const weft__ucx_head *head, const unsigned 
     int member = (int)head->member;
     weft__ucx_lane *lane = weft__ucx_lane_of(uc, member, head->stream);
     switch ((weft__ucx_what)head->what) {
-    case WEFT__UCX_HELLO:
-        uc->peers[member].met = true;
+    case WEFT__UCX_HELLO: /* it has opened the way, and that is all */
         break;
     case WEFT__UCX_DATA:
     case WEFT__UCX_CREDIT:
@@ -91,6 +90,9 @@ static void take(weft__ucx_comm *uc, const weft__ucx_head *head, const unsigned 
     case WEFT__UCX_VERDICT:
         hear_verdict(uc, head, (const char *)bytes);
         break;
+    case WEFT__UCX_FAREWELL: /* not for a comm */
+    case WEFT__UCX_ANSWER:
+        break;
     }
 }
 
@@ -103,10 +105,13 @@ ucs_status_t weft__ucx_hear(void *ucx, const void *header, size_t header_bytes, 
     if (bytes < sizeof head || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
         return UCS_OK;
     memcpy(&head, data, sizeof head);
+    if (head.what >= WEFT__UCX_FAREWELL) {
+        weft__ucx_endpoint_hear(ucx, &head);
+        return UCS_OK;
+    }
     weft__ucx_comm *uc = ((weft__ucx *)ucx)->comms[head.comm % WEFT__UCX_COMMS];
     if (!uc || uc->number != head.comm || uc->failed || head.member >= (uint32_t)uc->count ||
-        head.stream >= uc->streams || head.bytes != bytes - sizeof head || head.what > WEFT__UCX_VERDICT ||
-        head.request.kind >= WEFT_COLLECTIVE_KINDS)
+        head.stream >= uc->streams || head.bytes != bytes - sizeof head || head.request.kind >= WEFT_COLLECTIVE_KINDS)
         return UCS_OK;
     take(uc, &head, (const unsigned char *)data + sizeof head);
     return UCS_OK;

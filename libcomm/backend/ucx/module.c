@@ -76,16 +76,10 @@ static void free_gone(weft__ucx *ucx)
 unsigned weft__ucx_progress(void *state, uint64_t slice_ticks)
 {
     weft__ucx *ucx = state;
-    unsigned answer = 0;
     ucx->slice_ticks = slice_ticks;
     ucx->turn_end = weft__ucx_ticks(ucx) + slice_ticks;
-    for (;;) {
-        unsigned moved = ucp_worker_progress(ucx->worker) ? WEFT_PROGRESS_MOVED : 0;
-        moved |= take_turns(ucx);
-        answer |= moved;
-        if (!moved || weft__ucx_turn_over(ucx))
-            break;
-    }
+    unsigned answer = ucp_worker_progress(ucx->worker) ? WEFT_PROGRESS_MOVED : 0;
+    answer |= take_turns(ucx);
     if (ucx->gone)
         free_gone(ucx);
     if (ucx->active || ucx->gone || weft__ucx_flushes(ucx))
@@ -139,8 +133,8 @@ static const weft_backend table = {
 
 /* ------------------------------------------------------------------------------------------- UCX's log */
 
-/* UCX writes to stdout, which is the program's. What it calls an error is mostly a rank that has ended, which weft tells
- * by itself. */
+/* UCX writes to stdout, which is the program's. What it calls an error is mostly a rank that has ended, which weft
+ * tells by itself. What it says while it is being loaded, if asked for, comes before this. */
 static ucs_log_func_rc_t take_log(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                   const ucs_log_component_config_t *component, const char *message, va_list arguments)
 {

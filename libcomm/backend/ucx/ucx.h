@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ucx backend from inside: ranks that reach each other through UCX, whatever the network. Everything here happens in
- * the world's seat.
+/* The ucx backend from inside: ranks that reach each other through UCX, whatever the network. Everything here happens
+ * in the world's seat.
  *
  * UCX never sees memory of the caller: records are copied into slots of the comm, and out of what UCX has received. So
  * operations of a failed comm are given back at once, whatever UCX and the peers still do with the slots. */
@@ -15,8 +15,8 @@
 
 #define WEFT__UCX_COMMS       512 /* of a world, a power of two: more than a rank can have */
 #define WEFT__UCX_CARD_BYTES  (WEFT_BACKEND_CARD_BYTES - 128) /* leaves room for who composes it with others */
-#define WEFT__UCX_SLOTS       4                   /* records of a stream that UCX may hold at a time */
-#define WEFT__UCX_STASH_BYTES ((size_t)256 << 10) /* of a stream that nobody has asked for yet */
+#define WEFT__UCX_SLOTS       4                               /* records of a stream that UCX may hold at a time */
+#define WEFT__UCX_STASH_BYTES ((size_t)256 << 10)             /* of a stream that nobody has asked for yet */
 #define WEFT__UCX_TEXT_BYTES  256
 
 typedef struct weft__ucx weft__ucx;
@@ -29,8 +29,10 @@ typedef struct weft__ucx_lane weft__ucx_lane;
 typedef struct weft__ucx_endpoint {
     weft__ucx *ucx;
     int rank;
-    ucp_ep_h ep;         /* NULL = not made yet */
-    ucs_status_t status; /* not UCS_OK: it is broken */
+    ucp_ep_h ep;                     /* NULL = not made yet */
+    ucs_status_t status;             /* not UCS_OK: it is broken */
+    weft__ucx_head farewell, answer; /* as they are sent */
+    bool answered;                   /* our farewell was */
 } weft__ucx_endpoint;
 
 struct weft__ucx {
@@ -62,8 +64,10 @@ bool weft__ucx_flushes(weft__ucx *ucx);
 /* endpoint.c */
 weft_result weft__ucx_endpoint_make(weft__ucx *ucx, int rank, const unsigned char *address);
 void weft__ucx_endpoint_break(weft__ucx_endpoint *endpoint, ucs_status_t status);
-/* Force all ways shut; ends within about @p most_ns. */
-void weft__ucx_endpoints_close(weft__ucx *ucx, uint64_t most_ns);
+/* A farewell or an answer has come. */
+void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__ucx_head *head);
+/* Close all, once those who listen have read what was sent. */
+void weft__ucx_endpoints_close(weft__ucx *ucx);
 /* module.c: take turns */
 unsigned weft__ucx_progress(void *state, uint64_t slice_ticks);
 void weft__ucx_activate(weft__ucx_comm *uc);
@@ -153,9 +157,7 @@ enum { WEFT__UCX_TOLD = 3 }; /* hello, verdict, leave: each once */
 
 typedef struct weft__ucx_peer {
     uint32_t comm; /* its number for the comm */
-    bool met;      /* its hello has come */
     bool left;     /* it has destroyed the comm */
-    bool lost;     /* the way to it is broken */
     weft__ucx_slot told[WEFT__UCX_TOLD];
     int told_count;
     /* What it was last seen asking for, for explanations. */
@@ -209,7 +211,7 @@ struct weft__ucx_comm {
     uint64_t p2p_left; /* messages that have not ended */
 
     int held; /* slots that UCX holds */
-    bool hello_said, connected, failed, active;
+    bool connected, failed, active;
     weft__ucx_comm *next; /* active or gone */
 };
 

@@ -8,11 +8,13 @@
 #define WEFT__UCX_VERSION 1
 
 typedef enum weft__ucx_what {
-    WEFT__UCX_HELLO,   /* the sender has made the comm, and reaches us */
-    WEFT__UCX_DATA,    /* a part of a message, in the order of its stream */
-    WEFT__UCX_CREDIT,  /* nothing but the limit */
-    WEFT__UCX_LEAVE,   /* the sender has destroyed the comm */
-    WEFT__UCX_VERDICT, /* the comm has failed: result in `number`, text behind the head */
+    WEFT__UCX_HELLO,    /* opens the way */
+    WEFT__UCX_DATA,     /* a part of a message, in the order of its stream */
+    WEFT__UCX_CREDIT,   /* nothing but the limit */
+    WEFT__UCX_LEAVE,    /* the sender has destroyed the comm */
+    WEFT__UCX_VERDICT,  /* the comm has failed: result in `number`, text behind the head */
+    WEFT__UCX_FAREWELL, /* between worlds: the sender is going to close, and asks if all it sent was read, */
+    WEFT__UCX_ANSWER,   /* and this says so; `member` is the rank in the world */
 } weft__ucx_what;
 
 /* What a message is, for its receiver to compare before a byte is used. */

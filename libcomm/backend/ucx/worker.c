@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ucx.h"
 
-#define CLOSE_NS 1000000000ull /* longest time for what was sent to leave, and for ways to close */
-
 /* ------------------------------------------------------------------------------------------- opening */
 
+/* Without a transport that serves it the world goes on, and comms that want this backend are refused. */
 static weft_result fail(ucs_status_t status, const char *what)
 {
-    return weft_backend_error(status == UCS_ERR_NO_MEMORY ? WEFT_E_NO_MEMORY : WEFT_E_SYSTEM, "ucx: cannot %s: %s",
-                              what, ucs_status_string(status));
+    const char *why = ucs_status_string(status);
+    if (status == UCS_ERR_NO_MEMORY)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: cannot %s: %s", what, why);
+    weft_backend_log(WEFT_LOG_WARN,
+                     "backend ucx is left out: it cannot %s: %s (UCX_TLS and UCX_NET_DEVICES say by what "
+                     "means)",
+                     what, why);
+    return WEFT_E_UNSUPPORTED;
 }
 
-/* What the user says in the environment stands. */
-static void configure(ucp_config_t *config)
+/* What UCX_* in the environment say stands, but for what must be. */
+static ucs_status_t configure(ucp_config_t *config)
 {
     static const struct {
-        const char *environment, *name, *value;
+        const char *name, *value;
     } settings[] = {
-        {"UCX_MAX_EAGER_LANES", "MAX_EAGER_LANES", "1"},       /* records must not overtake each other */
-        {"UCX_ADDRESS_DEBUG_INFO", "ADDRESS_DEBUG_INFO", "n"}, /* an address must fit on a card */
+        {"MAX_EAGER_LANES", "1"},    /* records must not overtake each other */
+        {"ADDRESS_DEBUG_INFO", "n"}, /* an address must fit on a card */
     };
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (!getenv(settings[i].environment))
-            (void)ucp_config_modify(config, settings[i].name, settings[i].value);
+    ucs_status_t status = UCS_OK;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && status == UCS_OK; i++)
+        status = ucp_config_modify(config, settings[i].name, settings[i].value);
+    return status;
 }
 
 static weft_result make_context(weft__ucx *ucx)
@@ -35,11 +41,12 @@ static weft_result make_context(weft__ucx *ucx)
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status != UCS_OK)
         return fail(status, "read its configuration");
-    configure(config);
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "weft"};
-    status = ucp_init(&params, config, &ucx->context);
+    status = configure(config);
+    if (status == UCS_OK)
+        status = ucp_init(&params, config, &ucx->context);
     ucp_config_release(config);
     return status == UCS_OK ? WEFT_OK : fail(status, "make a context");
 }
@@ -60,23 +67,38 @@ static weft_result make_worker(weft__ucx *ucx)
     if (status == UCS_OK)
         status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
     if (status != UCS_OK)
-        return fail(status, "be woken by its transports (see UCX_TLS)");
+        return fail(status, "be woken by its transports");
     status = ucp_worker_get_address(ucx->worker, &ucx->address, &ucx->address_bytes);
     return status == UCS_OK ? WEFT_OK : fail(status, "tell its address");
 }
 
-weft_result weft__ucx_open(weft_world *world, void **state_out)
+/* UCX starts a thread that accepts connections. Signals are the program's business, not that thread's. */
+static weft_result make_context_and_worker(weft__ucx *ucx)
 {
-    weft__ucx *ucx = calloc(1, sizeof *ucx);
-    if (!ucx)
-        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for a world");
-    ucx->world = world;
-    ucx->endpoints = calloc((size_t)weft_world_size(world), sizeof *ucx->endpoints);
-    weft_result result =
-        ucx->endpoints ? make_context(ucx)
-                       : weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for %d ranks", weft_world_size(world));
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    weft_result result = make_context(ucx);
     if (result == WEFT_OK)
         result = make_worker(ucx);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result;
+}
+
+weft_result weft__ucx_open(weft_world *world, void **state_out)
+{
+    int ranks = weft_world_size(world);
+    if (ranks == 1)
+        return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
+    weft__ucx *ucx = calloc(1, sizeof *ucx);
+    if (ucx)
+        ucx->endpoints = calloc((size_t)ranks, sizeof *ucx->endpoints);
+    if (!ucx || !ucx->endpoints) {
+        free(ucx);
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
+    }
+    ucx->world = world;
+    weft_result result = make_context_and_worker(ucx);
     if (result != WEFT_OK) {
         weft__ucx_close(ucx);
         return result;
@@ -119,19 +141,6 @@ weft_result weft__ucx_arm(void *state)
 
 /* ------------------------------------------------------------------------------------------- closing */
 
-static double now_ns(const weft__ucx *ucx)
-{
-    return weft_trace_ns(ucx->world, weft__ucx_ticks(ucx));
-}
-
-/* What was sent leaves, if the others take it. */
-static void flush_out(weft__ucx *ucx)
-{
-    double end = now_ns(ucx) + (double)CLOSE_NS;
-    while (weft__ucx_flushes(ucx) && now_ns(ucx) < end)
-        (void)ucp_worker_progress(ucx->worker);
-}
-
 static void free_gone(weft__ucx *ucx)
 {
     for (weft__ucx_comm *uc = ucx->gone, *next; uc; uc = next) {
@@ -143,10 +152,8 @@ static void free_gone(weft__ucx *ucx)
 void weft__ucx_close(void *state)
 {
     weft__ucx *ucx = state;
-    if (ucx->worker) {
-        flush_out(ucx);
-        weft__ucx_endpoints_close(ucx, CLOSE_NS);
-    }
+    if (ucx->worker)
+        weft__ucx_endpoints_close(ucx);
     if (ucx->address)
         ucp_worker_release_address(ucx->worker, ucx->address);
     if (ucx->worker)

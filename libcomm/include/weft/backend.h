@@ -3,19 +3,36 @@
  *         of stubs, so it may leave out what it cannot do and what it has nothing to do for.
  *
  *  A backend is part of weft, or registered by the program with weft_backend_register() before it opens a world, or a
- *  module: a shared object `libweft-backend-NAME.so` that exports WEFT_BACKEND_MODULE, a function that returns its table
- *  or NULL if it cannot work here. Modules are looked for in the folders of WEFT_MODULE_PATH (separated by colons), then
- *  beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not known, and stay
- *  loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
+ *  module: a shared object `libweft-backend-NAME.so` that exports WEFT_BACKEND_MODULE, a function that returns its
+ *  table or NULL if it cannot work here. Modules are looked for in the folders of WEFT_MODULE_PATH (separated by
+ *  colons), then beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not
+ *  known, and stay loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
  *
- *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start` of
- *  a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
+ *  To write one, begin with tests/package/backend_sockets.c, a whole backend in one file outside of weft's library.
+ *  `weft perf conform --backend NAME` tells whether a backend keeps what is said here.
+ *
+ *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start`
+ *  of a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
+ *
+ *  In which order: `open`, and for each comm `comm_create`, `comm_connect` until it is not WEFT_PENDING, then `start`
+ *  and `progress`; at the end `comm_leave`, `comm_destroy`, `close`. `comm_abort` comes at most once, at any time
+ *  before `comm_leave`. What fails says why with weft_backend_error(); later, when nobody asks, with
+ *  weft_backend_fail().
  *
  *  What weft counts on:
- *  - What `start` took is given back once, by weft_backend_done(); after that the backend does not touch it.
- *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of one
- *    peer and channel in their order. Comms do not hold each other up.
- *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon.
+ *  - What `start` took is given back once, by weft_backend_done(); after that the backend does not touch it. It may be
+ *    given back within `start`.
+ *  - Members compare what they ask for before a byte of another is used: all operations, or the first 32 of a comm and
+ *    with `check` all. If it differs the comm fails with E_MISMATCH, and a message that names two ranks and what each
+ *    asks for. Where `reduction` or `root` mean nothing to a kind they may hold anything.
+ *  - The buffers may be the caller's again when an operation is given back: nobody reads or writes them any more.
+ *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST. weft
+ *    itself calls `comm_abort` for ranks of this host whose process has ended.
+ *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of
+ *    one peer and channel in their order. Comms do not hold each other up.
+ *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon. What a library below
+ *    has not let go of in 5 s, or the comm's timeout_ms if that is less, ends with E_STUCK, told by
+ *    weft_backend_fail().
  *  - `comm_create` makes something (*comm_out is not NULL); until `comm_connect` has said WEFT_OK only `comm_abort`,
  *    `comm_leave` and `comm_destroy` come.
  *  - With WEFT_CAP_IMMEDIATE, `start` gives the operation back before it returns, and never answers WEFT_AGAIN.
@@ -61,11 +78,12 @@ typedef struct weft_op {
     const weft_p2p *messages; /**< Borrowed until done; those of a rank to itself are carried out already: skip them. */
     uint32_t message_count;
     uint32_t label;
-    uint64_t number; /**< Collective: its number on the comm, from 1. */
-    void *memory;    /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared. */
+    uint64_t number;      /**< Collective: its number on the comm, from 1. */
+    void *memory;         /**< facts.op_bytes + message_count * facts.message_bytes bytes for the backend, not cleared,
+                          aligned for any type. */
     struct weft_op *next; /**< For the backend's queue. */
 
-    /* Filled by the backend, in ticks of weft_trace_now(); 0 = not known. */
+    /* Filled by the backend, in ticks of weft_trace_now(); cleared by weft: 0 = not known. */
     uint64_t first;        /**< When the first byte moved. */
     uint64_t last;         /**< When it was complete; 0 = now, when it is given back. */
     uint64_t last_arrival; /**< When the last rank arrived. */
@@ -96,11 +114,12 @@ typedef struct weft_backend_facts {
 
 typedef struct weft_backend_comm {
     size_t size;
-    weft_comm *comm; /**< For weft_backend_fail(). */
-    const char *name;
+    weft_comm *comm;  /**< For weft_backend_fail(). */
+    const char *name; /**< Borrowed, as `ranks`. */
     int rank, count;
     const int *ranks;      /**< World ranks of the members; borrowed as long as the comm. */
     uint32_t p2p_channels; /**< 0: there will be no p2p on it. */
+    int check;             /**< WEFT_CHECK: compare every operation, if the backend does not anyway. May differ. */
 } weft_backend_comm;
 
 /** What `progress` answers. */
@@ -119,17 +138,20 @@ typedef struct weft_backend {
 
     /** Can this backend serve these ranks, and how? Fills @p facts, whose size is set. */
     weft_result (*query)(const weft_backend_question *question, weft_backend_facts *facts);
-    /** State for one world; *state_out is handed to the calls below. */
+    /** State for one world; *state_out is handed to the calls below. E_UNSUPPORTED: not in this world, which goes on
+     *  without it; any other failure is that of opening the world. */
     weft_result (*open)(weft_world *world, void **state_out);
     void (*close)(void *state);
-    /** Make what this rank needs for a comm, and write what its members must know to @p card: card_bytes, zeroed. */
+    /** Make what this rank needs for a comm, and write what its members must know to @p card: card_bytes, zeroed. What
+     *  *comm_out was set to is given back by comm_leave and comm_destroy even if this fails. */
     weft_result (*comm_create)(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
     /** All members are there: @p cards holds count * card_bytes bytes. WEFT_PENDING: call again. */
     weft_result (*comm_connect)(void *comm, const unsigned char *cards);
     /** The comm has failed with @p result and @p text: tell the members, touch no buffer, give every operation back. It
      *  may come before comm_connect, which then never comes here; members may have connected all the same. */
     void (*comm_abort)(void *comm, weft_result result, const char *text);
-    /** This rank gives the comm up: its operations are gone, but other ranks may still look at its memory. */
+    /** This rank gives the comm up: weft ends operations that are left, which the members must not take for good, but
+     *  other ranks may still look at its memory. */
     void (*comm_leave)(void *comm);
     /** All ranks have given it up. */
     void (*comm_destroy)(void *comm);
@@ -140,14 +162,16 @@ typedef struct weft_backend {
     /** Say what @p op waits for: names ranks, and what they were last seen doing. */
     void (*explain)(void *comm, const weft_op *op, char *text, size_t text_bytes);
     /** A descriptor that can be read when `progress` has something to do, once `arm` was called; asked for once, behind
-     *  `open`. -1, or left out: there is none, and a rank that sleeps is woken by others. */
+     *  `open`. -1, or left out: there is none, and a rank that sleeps is woken by others. One that can only be polled
+     *  gives that of a timer, which `arm` sets while operations are in flight. */
     int (*fd)(void *state);
     /** This rank is going to sleep, or to compute: from now on `fd` tells. WEFT_AGAIN: there is something at once, call
-     *  `progress`. After WEFT_OK `progress` does not come before the descriptor could be read, an operation was started,
-     *  or a caller waits for one. */
+     *  `progress`. After WEFT_OK `progress` does not come before the descriptor could be read, an operation was
+     *  started, or a caller waits for one. */
     weft_result (*arm)(void *state);
 } weft_backend;
 
+/** What a module exports, declared as `WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;`. */
 typedef const weft_backend *(weft_backend_module_function)(void);
 
 /** Make a backend known to the worlds that are opened from now on, for as long as the process lives. The table is
@@ -155,7 +179,8 @@ typedef const weft_backend *(weft_backend_module_function)(void);
  *  Errors: E_INVALID (the name or size makes no sense, or the name is taken), E_UNSUPPORTED (another abi), E_BUSY. */
 WEFT_API weft_result weft_backend_register(const weft_backend *backend);
 
-/** Give @p op back: it ended with @p result. Threads: the caller of the backend. Blocks: never. Hot. */
+/** Give @p op back: it ended with @p result. A failure fails no comm: weft_backend_fail() comes before.
+ *  Threads: the caller of the backend. Blocks: never. Hot. */
 WEFT_API void weft_backend_done(weft_op *op, weft_result result);
 /** The comm has failed: keep the first verdict, and have `comm_abort` called soon. Threads: any. Blocks: never. */
 WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...) WEFT_PRINTF(3, 4);

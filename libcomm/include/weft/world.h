@@ -65,8 +65,8 @@ WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, con
 /** Close the world; NULL is fine. Every comm must have been destroyed and every buffer given back before; what is
  *  left is reported and given back. Peers are not waited for, but in a world that spans machines rank 0 stays up to 5 s
  *  for ranks that have not closed theirs, since it passes on what they tell each other; once it has gone, ranks of
- *  different machines cannot make comms any more (E_PEER_LOST), and those that they have go on. Each rank waits up to 2 s
- *  until what it said last has been heard.
+ *  different machines cannot make comms any more (E_PEER_LOST), and those that they have go on. Each rank waits up to
+ *  2 s until what it said last has been heard.
  *  Threads: owner.  Blocks: local. */
 WEFT_API void weft_world_close(weft_world *world);
 

@@ -103,3 +103,16 @@ TEST(tokens_that_cannot_be_used_are_named_once)
     CHECK_STR(r.said.data, "");
     spawn_forget(&r);
 }
+
+TEST(launched_ranks_write_the_files_once)
+{
+    char out[96];
+    (void)training_model(); /* the text is there */
+    snprintf(out, sizeof out, "%s", training_file("once"));
+    spawned r =
+        spawn_weft(NULL, (const char *const[]){"run", "-n", "3", "--prefix", "none", "--", spawn_command(), "gpt",
+                                               "--make-data", out, "--data", training_file("text"), NULL});
+    CHECK_MSG(spawn_finish(&r) == 0, "%s", r.complained.data);
+    CHECK_INT(spawn_count(r.said.data, " tokens of type u8 "), 1);
+    spawn_forget(&r);
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What flags make of a training, and what is said of flags that do not go. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpt/options.h"
@@ -130,6 +131,9 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--split 1,1,1,1", "--split is '1,1,1,1'");
     check_refused("--split 1,", "--split is '1,'");
     check_refused("--split 1e308,1e308", "--split is '1e308,1e308'");
+    check_refused("--plan --make-data out", "--plan and --make-data");
+    check_refused("--make-data=", "--make-data wants");
+    check_refused("--json same --html same", "--json and --html cannot both be same");
     check_refused("more", "'more' is no option");
     check_refused("--hidden-size 1000000 --num-attention-heads 1000000 --kv-channels 1000000", "more than this can");
 }
@@ -158,7 +162,36 @@ TEST(flags_without_effect_and_defaults_are_noted_in_a_line_each)
     CHECK_HAS(text, "weft: without effect here: --use-flash-attn --wandb-project --no-rope-fusion --eval-iters\n");
     CHECK_HAS(text, "weft: defaults: --num-layers 4 --ffn-hidden-size 128 ");
     CHECK(!strstr(text, "--hidden-size 64"));
+    CHECK_HAS(text, " --lr-decay-style cosine ");
     CHECK_HAS(text, "--use-distributed-optimizer\n");
+}
+
+/* Whole numbers, or doubles that were printed with six digits. */
+static bool alike(uint64_t a, uint64_t b)
+{
+    double x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return a == b || fabs(x - y) < 1e-5 * fabs(x);
+}
+
+TEST(the_line_of_defaults_can_be_given_as_flags)
+{
+    char *argv[MOST], text[4096] = "";
+    gpt_options o, again;
+    gpt_failure failure;
+    uint64_t numbers[GPT_OPTIONS_MOST], numbers_again[GPT_OPTIONS_MOST];
+    CHECK_INT(gpt_options_read(&o, split("", argv), argv, &failure), OPTIONS_GO);
+    FILE *out = fmemopen(text, sizeof text, "w");
+    gpt_options_note(&o, 1, argv, out);
+    fclose(out);
+    char *flags = strstr(text, "weft: defaults:") + strlen("weft: defaults:");
+    flags[strcspn(flags, "\n")] = 0;
+    CHECK_MSG(read_line(flags, &again, &failure) == OPTIONS_GO, "%s", failure.text);
+    size_t count = gpt_options_numbers(&o, numbers);
+    gpt_options_numbers(&again, numbers_again);
+    for (size_t i = 0; i < count; i++)
+        CHECK_MSG(alike(numbers[i], numbers_again[i]), "--%s", gpt_options_name(i));
 }
 
 TEST(the_rate_is_told_in_samples)
@@ -354,8 +387,8 @@ TEST(flags_and_values_of_other_models_are_refused_by_name)
         "--recompute-activations", /* and whatever else there is no name for */
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(refused[i], " "), refused[i]);
+        char name[64] = "";
+        strncat(name, refused[i], strcspn(refused[i], " "));
         check_refused(refused[i], name);
     }
 }

@@ -378,9 +378,30 @@ TEST(the_command_says_the_plan_or_why_there_is_none)
                 "{\"ranks\":4,\"layout\":\"dp4\",", "");
     run_command((const char *[]){"gpt", "--plan", "--world-size", "4", "--json", NULL}, EXIT_DONE,
                 "\"groups\":{\"tp\":\"0;1;2;3\",", "");
+    run_command((const char *[]){"gpt", "--plan", "--html", "/no/such/folder/page", NULL}, EXIT_DONE,
+                "a plan for 1 rank", "");
     run_command((const char *[]){"gpt", "--plan", "--world-size", "3", NULL}, EXIT_USAGE, "",
                 "--global-batch-size 32 does not divide");
     run_command((const char *[]){"gpt", "--plan", "--num-experts", "4", NULL}, EXIT_USAGE, "", "--num-experts");
     run_command((const char *[]){"gpt", "--world-size", "2", NULL}, EXIT_USAGE, "",
                 "--world-size is 2, but there is 1");
+}
+
+TEST(launched_ranks_say_one_plan_for_all_of_them)
+{
+    static const char *const ways[] = {"--prefix=none", "--threads"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        spawned r = spawn_weft(
+            NULL, (const char *const[]){"run", "-n", "4", ways[i], "--", spawn_command(), "gpt", "--plan", NULL});
+        CHECK_INT(spawn_finish(&r), EXIT_DONE);
+        CHECK_INT(spawn_count(r.said.data, "a plan for "), 1);
+        CHECK_HAS(r.said.data, "a plan for 4 ranks, layout dp4");
+        CHECK_INT(spawn_count(r.complained.data, "weft: defaults:"), 1);
+        spawn_forget(&r);
+        r = spawn_weft(NULL, (const char *const[]){"run", "-n", "4", ways[i], "--", spawn_command(), "gpt", "--plan",
+                                                   "--num-experts", "4", NULL});
+        CHECK_INT(spawn_finish(&r), EXIT_USAGE);
+        CHECK_INT(spawn_count(r.complained.data, "--num-experts above 1"), 1);
+        spawn_forget(&r);
+    }
 }

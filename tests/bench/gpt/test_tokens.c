@@ -271,6 +271,31 @@ TEST(what_is_wrong_with_an_index_is_named)
     remove_folder();
 }
 
+TEST(a_file_that_becomes_shorter_while_it_is_read_is_named)
+{
+    int said[2], status;
+    char text[256] = "";
+    make_folder();
+    write_llmc("some.bin", 50000, 3);
+    CHECK(pipe(said) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        gpt_tokens tokens;
+        gpt_failure failure;
+        dup2(said[1], STDERR_FILENO);
+        if (gpt_tokens_open(&tokens, in_folder("some.bin"), &failure) || truncate(in_folder("some.bin"), 1024))
+            _exit(77);
+        _exit((int)(gpt_tokens_at(&tokens, 40000) & 63) + 100);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(read(said[0], text, sizeof text - 1) > 0);
+    CHECK_HAS(text, in_folder("some.bin"));
+    CHECK_HAS(text, "' has become shorter while it was read\n");
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    close(said[0]), close(said[1]);
+    remove_folder();
+}
+
 TEST(what_is_wrong_with_a_file_of_llm_c_is_named)
 {
     static const struct {

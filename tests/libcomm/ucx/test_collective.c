@@ -110,7 +110,7 @@ static void try_one(weft_comm *local, weft_comm *ucx, const trial *t)
     if (receives && t->count && memcmp(want.recv, got.recv, want.recv_bytes) != 0)
         FAIL("%s of %zu %s, %s, root %d, %s on %d ranks differs on rank %d", weft_collective_string(t->kind), t->count,
              weft_dtype_string(t->dtype), weft_reduction_string(t->reduction), t->root,
-             t->in_place ? "in place" : "not", ranks, rank);
+             t->in_place ? "in place" : "out of place", ranks, rank);
     free(want.all);
     free(got.all);
 }
@@ -143,7 +143,7 @@ static void all_kinds(weft_world *world, void *argument)
                                .count = count,
                                .root = turn % ranks,
                                .in_place = turn / 3 % 2};
-                    if (makes_sense(&t) && (turn + ranks) % (test_is_slow() ? 15 : 4) == 0)
+                    if (makes_sense(&t) && (turn + ranks) % (test_is_slow() ? 24 : 8) == 0)
                         try_one(local, ucx, &t);
                 }
     for (int kind = 0; kind < WEFT_COLLECTIVE_KINDS; kind++)

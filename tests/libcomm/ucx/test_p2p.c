@@ -155,3 +155,34 @@ TEST(two_ranks_need_nobody_else)
     need_ucx();
     ranks_as_processes(3, NULL, two_of_three, NULL);
 }
+
+/* Ranks may finish making comms in any order. */
+static void other_way_round(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.backend = "ucx";
+    weft_comm *comms[2];
+    int rank = weft_world_rank(world);
+    CHECK_OK(weft_comm_create_start(world, "first", NULL, 0, &config, &comms[0]));
+    CHECK_OK(weft_comm_create_start(world, "second", NULL, 0, &config, &comms[1]));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_comm_create_finish(comms[rank ^ i]));
+        int32_t v = 5;
+        weft_p2p m = message(WEFT_SEND, 1 - rank, 0, &v, 1); /* it comes before the other has finished this one */
+        CHECK_OK(run_messages(comms[rank ^ i], &m, 1));
+    }
+    for (int i = 0; i < 2; i++) {
+        int32_t v = -1;
+        weft_p2p m = message(WEFT_RECV, 1 - rank, 0, &v, 1);
+        CHECK_OK(run_messages(comms[i], &m, 1));
+        CHECK_INT(v, 5);
+        weft_comm_destroy(comms[i]);
+    }
+}
+
+TEST(comms_may_be_finished_in_any_order)
+{
+    need_ucx();
+    ranks_as_processes(2, NULL, other_way_round, NULL);
+}
