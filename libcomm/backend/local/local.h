@@ -48,6 +48,7 @@ typedef struct weft__plan {
     weft__whom meet;    /* must have arrived before this rank is done with the others */
     weft__whom readers; /* read this rank's memory where it lies: it is free when they have released it */
     bool in_slot;       /* small: everybody's input lies in its slot */
+    bool in_line;       /* tiny: it lies in its descriptor */
     bool past;          /* results are stored past the cache */
     bool fused;         /* every buffer can be reached: see weft__move_fused() */
     size_t fused_done;
@@ -176,6 +177,12 @@ bool weft__lanes_miss(const weft__local_comm *lc, int member);
 void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, size_t text_bytes);
 
 /* ------------------------------------------------------------------------------------------- small things */
+
+/* Where the input of a small operation lies on the rank of that page. */
+static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__page *page, uint64_t number)
+{
+    return lc->plan.in_line ? weft__page_descriptor(page, number)->input : weft__page_slot(&lc->layout, page, number);
+}
 
 #define WEFT__PART ((size_t)64 << 10) /* moved between two looks at the clock, and at who has failed */
 

@@ -74,7 +74,7 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
 {
     if (lc->met[member] >= op->number || member == lc->rank)
         return true;
-    if (atomic_load(&lc->pages[member]->arrived) < op->number)
+    if (!weft__page_has(lc->pages[member], op->number))
         return false;
     const weft__descriptor *mine = weft__page_descriptor(lc->page, op->number);
     const weft__descriptor *theirs = weft__page_descriptor(lc->pages[member], op->number);
@@ -101,7 +101,7 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
 static const unsigned char *direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move, int member)
 {
     if (lc->plan.in_slot)
-        return weft__page_slot(&lc->layout, lc->pages[member], op->number) + move->at;
+        return weft__local_slot(lc, lc->pages[member], op->number) + move->at;
     if (member == lc->rank)
         return (const unsigned char *)op->what.send + move->at;
     const weft__descriptor *d = weft__page_descriptor(lc->pages[member], op->number);
