@@ -194,6 +194,12 @@ void weft__trace_start(weft__trace *trace, weft__work *work)
     put(trace, work->record, &record);
 }
 
+void weft__trace_pending(weft__trace *trace, weft__work *work)
+{
+    if (work->record == WEFT__NO_RECORD)
+        weft__trace_start(trace, work);
+}
+
 void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came)
 {
     weft_trace_record record = record_of(work);

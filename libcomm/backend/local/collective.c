@@ -134,8 +134,6 @@ static bool enter(weft__local_comm *lc, weft_op *op)
     else if (d->recv == WEFT__NOWHERE)
         lc->plan.readers = WEFT__NOBODY;
     d->arrived_ticks = op->last_arrival = weft__ticks();
-    if (lc->plan.in_slot)
-        op->first = d->arrived_ticks; /* its bytes have moved */
     op->late_rank = lc->ranks[lc->rank];
     atomic_store_explicit(&lc->page->arrived, op->number, memory_order_relaxed);
     atomic_store(&d->number, op->number);

@@ -8,8 +8,6 @@
 #include "backend/local/local.h"
 #include "base/clock.h"
 
-#define SMALL ((size_t)4 << 10)
-
 /* Messages in the order they were started. */
 typedef struct queue {
     weft__message *first, **end;
@@ -181,11 +179,11 @@ static size_t stream(weft__lane *lane, weft__message *m)
 }
 
 /* Can the message go at once? A little room is left, so that it can whatever came before. */
-static bool fits_pipe(weft__lane *lane, size_t bytes)
+static bool fits_pipe(const weft__local *local, weft__lane *lane, size_t bytes)
 {
-    if (bytes > SMALL)
+    if (bytes > local->small_bytes)
         return false;
-    uint64_t most = lane->writer.bytes - SMALL - bytes;
+    uint64_t most = lane->writer.bytes - local->small_bytes - bytes;
     return weft__pipe_used(&lane->writer, most) <= most;
 }
 
@@ -198,7 +196,8 @@ static bool post_first(weft__local_comm *lc, weft__lane *lane)
         m->done = m->bytes;
         return true;
     }
-    if (fits_pipe(lane, m->bytes)) { /* in it before it is posted: so the peer need not look how far it is filled */
+    if (fits_pipe(lc->local, lane,
+                  m->bytes)) { /* in it before it is posted: so the peer need not look how far it is filled */
         (void)stream(lane, m);
         post(lane, m, WEFT__MAIL_WHOLE, 0);
         return true;

@@ -94,7 +94,8 @@ typedef struct weft__local_comm {
 struct weft__local {
     weft_world *world;
     const weft__vector *vector;
-    size_t slot_bytes;
+    size_t slot_bytes;  /* most of an input that is copied to where all see it */
+    size_t small_bytes; /* most of a message that is */
     weft__reuse reuse;
     weft__local_comm *active; /* comms with operations */
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */

@@ -31,8 +31,6 @@ typedef struct weft__descriptor {
     };
 } weft__descriptor;
 
-
-
 typedef struct weft__page {
     _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* the last operation that has, for those who explain */
     _Alignas(WEFT__LINE) _Atomic uint64_t produced; /* its part of the result of operation n can be read */
@@ -74,8 +72,6 @@ typedef struct weft__mail_entry {
         unsigned char input[WEFT__MAIL_LINE_BYTES];
     };
 } weft__mail_entry;
-
-
 
 /* Messages to one peer on one channel, in its writer's page. */
 typedef struct weft__mail_out {
