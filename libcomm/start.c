@@ -139,7 +139,6 @@ weft_result weft__run(weft__work *work)
     weft__work_claim_own(work);
     uint64_t came = work->ready = weft__ticks();
     if (!start_here(work)) {
-        weft__trace_start(work->comm->world->trace, work);
         weft__progress_run(work->comm->world, work);
     }
     return weft__work_end(work, came);

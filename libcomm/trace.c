@@ -177,11 +177,27 @@ static weft_trace_record record_of(const weft__work *work)
                                .ready = work->ready};
 }
 
+/* The next record's place is not in the cache: it is on its way when the next operation, which publishes behind its
+ * record, writes there. */
+static void fetch_next(const weft__trace *trace)
+{
+    uint64_t number = __atomic_load_n(&trace->header->next, __ATOMIC_RELAXED);
+    const char *next = (const char *)&trace->ring[number & trace->mask];
+    __builtin_prefetch(next, 1);
+    __builtin_prefetch(next + 64, 1);
+}
+
 void weft__trace_start(weft__trace *trace, weft__work *work)
 {
     work->record = reserve(trace);
     weft_trace_record record = record_of(work);
     put(trace, work->record, &record);
+}
+
+void weft__trace_pending(weft__trace *trace, weft__work *work)
+{
+    if (work->record == WEFT__NO_RECORD)
+        weft__trace_start(trace, work);
 }
 
 void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came)
@@ -196,6 +212,7 @@ void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t cam
     record.wait = came;
     record.go = work->op.last > came ? weft__ticks() : came;
     put(trace, work->record == WEFT__NO_RECORD ? reserve(trace) : work->record, &record);
+    fetch_next(trace);
 }
 
 /* ------------------------------------------------------------------------------------------- calls */

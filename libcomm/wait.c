@@ -70,6 +70,7 @@ static int poll_bell_and_wires(weft_world *world, int most_ms)
 /* Sleep in the seat until a bell rings, or for a second. */
 static void sleep_in_seat(weft_world *world, weft__work *work)
 {
+    weft__trace_pending(world->trace, work);
     weft__progress *p = &world->progress;
     weft__seat_set_asleep(world, WEFT__CALLER_SLEEPS);
     if (!weft__seat_once(world) && !weft__work_ended(work) && weft__seat_arm_wires(world)) {
@@ -165,6 +166,7 @@ void weft__progress_run(weft_world *world, weft__work *work)
 {
     weft__progress *p = &world->progress;
     if (!weft__seat_try(p)) {
+        weft__trace_pending(world->trace, work);
         weft__progress_start(world, work);
         weft__progress_wait(world, work);
         return;
@@ -174,8 +176,10 @@ void weft__progress_run(weft_world *world, weft__work *work)
     weft__seat_take_up(world, work);
     wait_in_seat(world, work);
     weft__seat_leave(world);
-    if (!weft__work_ended(work)) /* it made room for a visitor */
+    if (!weft__work_ended(work)) { /* it made room for a visitor */
+        weft__trace_pending(world->trace, work);
         weft__progress_wait(world, work);
+    }
 }
 
 void weft__progress_enter(weft_world *world)

@@ -166,6 +166,7 @@ const weft__vector WEFT__JOIN(weft__vector, WEFT__SET) = {
     .cast = weft__cast,
     .accumulate = accumulate,
     .reduce = weft__reduce,
+    .copy_past = weft__copy_past,
     .sum_of_squares = weft__sum_of_squares,
     .first_nonfinite = weft__first_nonfinite,
     .adamw = adamw,

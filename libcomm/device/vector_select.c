@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which instruction sets this machine can run. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -50,10 +51,16 @@ const weft__vector *weft__vector_host_at(int index)
     return sets[index].table;
 }
 
+/* Asking the processor takes a microsecond on virtual machines: once is enough. */
 const weft__vector *weft__vector_host(void)
 {
+    static _Atomic(const weft__vector *) chosen;
+    const weft__vector *table = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (table)
+        return table;
     int best = 0;
     while (weft__vector_host_at(best + 1))
         best++;
+    atomic_store_explicit(&chosen, sets[best].table, memory_order_relaxed);
     return sets[best].table;
 }

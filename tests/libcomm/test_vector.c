@@ -262,6 +262,29 @@ static void run_accumulate(const call *c, void *dst, size_t begin, size_t count)
     c->vector->accumulate(dst, source_at(c, 0, begin), c->source_dtype, count);
 }
 
+static void run_copy_past(const call *c, void *dst, size_t begin, size_t count)
+{
+    c->vector->copy_past(dst, (const char *)c->sources[0] + begin * weft_dtype_bytes(c->dtype),
+                         count * weft_dtype_bytes(c->dtype));
+}
+
+TEST(copies_past_the_cache_are_alike_everywhere)
+{
+    static unsigned char bytes[ELEMENTS * 8 + 1];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 37 + i / 256);
+    const weft_dtype types[] = {WEFT_UINT8, WEFT_FP64};
+    for (size_t t = 0; t < 2; t++) {
+        call c = {.run = run_copy_past,
+                  .what = "copy_past",
+                  .dtype = types[t],
+                  .expected = bytes + 1 - t,
+                  .sources = {bytes + 1 - t},
+                  .source_count = 1};
+        check_on_all_sets(&c);
+    }
+}
+
 TEST(accumulation_is_alike_everywhere)
 {
     static uint64_t expected[ELEMENTS];

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 #define STEPS 64 /* phases of small operations in one turn */
+#define POLLS 16 /* of who is missing, in one look: a tenth of a microsecond */
 
 /* Bytes that a rank puts into its slot if the operation is small; the same on all ranks. */
 static size_t slot_payload(const weft__local_comm *lc, const weft_op *op)
@@ -63,19 +64,18 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
     size_t payload = slot_payload(lc, op);
     const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
-    *d = (weft__descriptor){.count = c->count,
-                            .send = WEFT__NOWHERE,
-                            .recv = WEFT__NOWHERE,
-                            .mark = whole ? weft__collective_mark(&whole->what, whole->number) : 0,
-                            .root = weft__is_rooted(row) ? c->root : 0,
-                            .kind = (uint8_t)c->kind,
-                            .dtype = (uint8_t)c->dtype,
-                            .reduction = (uint8_t)c->reduction};
+    d->count = c->count;
+    d->root = weft__is_rooted(row) ? c->root : 0;
+    d->kind = (uint8_t)c->kind;
+    d->dtype = (uint8_t)c->dtype;
+    d->reduction = (uint8_t)c->reduction;
+    d->mark = whole ? weft__collective_mark(&whole->what, whole->number) : 0;
     if (lc->plan.in_slot) {
         if (sends(lc, op) && payload)
-            memcpy(weft__page_slot(&lc->layout, lc->page, op->number), c->send, payload);
+            memcpy(weft__local_slot(lc, lc->page, op->number), c->send, payload);
         return;
     }
+    d->send = d->recv = WEFT__NOWHERE;
     if (sends(lc, op) && !in_place_exchange)
         d->send = weft__local_offset(lc, c->send, span(lc, op));
     if (weft__local_kinds[c->kind].by_slices)
@@ -104,21 +104,41 @@ static void greet(weft__local_comm *lc, weft_op *op)
             weft__local_wake(lc, i);
 }
 
+/* Sums over their own inputs find what they overwrite in the cache: they have just read it. */
+static bool is_cold(weft__local_comm *lc, const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    size_t part = c->count * weft__dtype_bytes(c->dtype);
+    size_t written = part * weft__parts(row->recv, lc->count), read = part * weft__most_parts(row, lc->count);
+    const unsigned char *send = c->send, *recv = c->recv;
+    size_t sent = part * weft__parts(row->send, lc->count);
+    bool in_place = row->reduces && send && recv >= send && recv < send + sent;
+    if (!weft__concerns(row->receivers, lc->rank, c->root) || !recv)
+        return false;
+    return weft__reuse_is_cold(&lc->local->reuse, recv, written, read + written) && !in_place;
+}
+
 static bool enter(weft__local_comm *lc, weft_op *op)
 {
     if (!slot_is_free(lc, op->number))
         return false;
     lc->plan.in_slot = span(lc, op) == slot_payload(lc, op) && span(lc, op) <= lc->slot_bytes;
+    lc->plan.in_line = lc->plan.in_slot && slot_payload(lc, op) <= WEFT__IN_LINE;
     fill_descriptor(lc, op);
+    lc->plan.past = !lc->plan.in_slot && is_cold(lc, op);
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
     weft__plan_first(lc, op);
-    if (d->send != WEFT__NOWHERE)
+    if (lc->plan.in_slot)
+        ;
+    else if (d->send != WEFT__NOWHERE)
         drop_pushes(lc);
     else if (d->recv == WEFT__NOWHERE)
         lc->plan.readers = WEFT__NOBODY;
     d->arrived_ticks = op->last_arrival = weft__ticks();
     op->late_rank = lc->ranks[lc->rank];
-    atomic_store(&lc->page->arrived, op->number);
+    atomic_store_explicit(&lc->page->arrived, op->number, memory_order_relaxed);
+    atomic_store(&d->number, op->number);
     greet(lc, op);
     return true;
 }
@@ -136,9 +156,18 @@ static bool have_met(weft__local_comm *lc, weft_op *op, weft__whom whom)
     return true;
 }
 
+/* Looking again here is faster than coming back. */
+static bool meet_soon(weft__local_comm *lc, weft_op *op)
+{
+    for (int i = 0; i < POLLS; i++)
+        if (have_met(lc, op, WEFT__EVERYBODY))
+            return true;
+    return false;
+}
+
 static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
 {
-    if (moves_together(lc) && !have_met(lc, op, WEFT__EVERYBODY))
+    if (moves_together(lc) && !have_met(lc, op, WEFT__EVERYBODY) && !meet_soon(lc, op))
         return 0;
     bool by_slices = !lc->plan.in_slot && weft__local_kinds[op->what.kind].by_slices;
     if (by_slices && !lc->plan.fused) {

@@ -57,7 +57,7 @@ static bool misses(const weft__local_comm *lc, int member)
     uint64_t n = lc->head->number;
     if (lc->phase == WEFT__LEAVE)
         return atomic_load(&lc->pages[member]->released) < n;
-    return atomic_load(&lc->pages[member]->arrived) < n || atomic_load(&lc->pages[member]->released) < n;
+    return !weft__page_has(lc->pages[member], n) || atomic_load(&lc->pages[member]->released) < n;
 }
 
 static bool has_left(const weft__local_comm *lc, int member)
@@ -89,7 +89,7 @@ static bool is_written_by_others(const weft__local_comm *lc)
     if (lc->phase != WEFT__MOVE || lc->plan.fused)
         return lc->plan.fused;
     for (int i = 0; i < lc->count; i++)
-        if (atomic_load(&lc->pages[i]->arrived) < op->number)
+        if (!weft__page_has(lc->pages[i], op->number))
             return false;
     return weft__plan_can_fuse(lc, op);
 }

@@ -8,8 +8,6 @@
 #include "backend/local/local.h"
 #include "base/clock.h"
 
-#define SMALL ((size_t)4 << 10)
-
 /* Messages in the order they were started. */
 typedef struct queue {
     weft__message *first, **end;
@@ -28,7 +26,7 @@ struct weft__lane {
     weft__pipe_writer writer;
     /* From the peer. */
     queue wanted;
-    uint64_t takes, posted_seen;
+    uint64_t takes;
     const weft__mail_out *in;
     weft__mail_in *in_taken;
     weft__pipe_reader reader;
@@ -146,12 +144,19 @@ static void message_done(weft__message *m)
 /* ------------------------------------------------------------------------------------------- sending */
 
 /* The peer is woken by the caller, once for all that it publishes. */
-static void post(weft__lane *lane, weft__message *m, uint64_t mode, uint64_t offset)
+static void post(weft__lane *lane, weft__message *m, uint32_t mode, uint64_t offset)
 {
-    m->entry = lane->posts;
-    lane->out->entries[lane->posts % WEFT__MAIL_ENTRIES] =
-        (weft__mail_entry){.bytes = m->bytes, .tag = m->what->tag, .offset = offset, .mode = mode};
-    atomic_store(&lane->out->posted, ++lane->posts);
+    weft__mail_entry *e = &lane->out->entries[lane->posts % WEFT__MAIL_ENTRIES];
+    m->entry = lane->posts++;
+    e->bytes = m->bytes;
+    e->tag = m->what->tag;
+    e->mode = mode;
+    if (mode == WEFT__MAIL_DIRECT)
+        e->offset = offset;
+    else if (mode == WEFT__MAIL_IN_LINE && m->bytes)
+        memcpy(e->input, m->what->buffer, m->bytes);
+    atomic_store_explicit(&lane->out->posted, lane->posts, memory_order_relaxed);
+    atomic_store(&e->number, lane->posts);
     weft__local_mark_first(m->op);
 }
 
@@ -174,19 +179,30 @@ static size_t stream(weft__lane *lane, weft__message *m)
 }
 
 /* Can the message go at once? A little room is left, so that it can whatever came before. */
-static bool fits_pipe(weft__lane *lane, size_t bytes)
+static bool fits_pipe(const weft__local *local, weft__lane *lane, size_t bytes)
 {
-    if (bytes > SMALL)
+    if (bytes > local->small_bytes)
         return false;
-    uint64_t most = lane->writer.bytes - SMALL - bytes;
+    uint64_t most = lane->writer.bytes - local->small_bytes - bytes;
     return weft__pipe_used(&lane->writer, most) <= most;
 }
 
-/* Post the first message. True: its bytes go through the pipe. */
+/* Post the first message. True: its bytes are, or go, through the pipe or the entry: the peer is not waited for. */
 static bool post_first(weft__local_comm *lc, weft__lane *lane)
 {
     weft__message *m = lane->unposted.first;
-    uint64_t offset = fits_pipe(lane, m->bytes) ? WEFT__NOWHERE : weft__local_offset(lc, m->what->buffer, m->bytes);
+    if (m->bytes <= WEFT__MAIL_LINE_BYTES) {
+        post(lane, m, WEFT__MAIL_IN_LINE, 0);
+        m->done = m->bytes;
+        return true;
+    }
+    if (fits_pipe(lc->local, lane,
+                  m->bytes)) { /* in it before it is posted: so the peer need not look how far it is filled */
+        (void)stream(lane, m);
+        post(lane, m, WEFT__MAIL_WHOLE, 0);
+        return true;
+    }
+    uint64_t offset = weft__local_offset(lc, m->what->buffer, m->bytes);
     if (offset == WEFT__NOWHERE) {
         post(lane, m, WEFT__MAIL_IN_PIPE, 0);
         return true;
@@ -247,23 +263,27 @@ static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_ent
 {
     const unsigned char *from;
     size_t left = m->bytes - m->done, part = left < WEFT__PART ? left : WEFT__PART;
-    if (e->mode == WEFT__MAIL_DIRECT) {
+    if (e->mode == WEFT__MAIL_IN_LINE) {
+        from = e->input;
+    } else if (e->mode == WEFT__MAIL_DIRECT) {
         from = lc->bases[lane->peer] + e->offset + m->done;
     } else {
+        if (e->mode == WEFT__MAIL_WHOLE)
+            weft__pipe_trust(&lane->reader, left);
         size_t available = weft__pipe_available(&lane->reader, &from);
         part = part < available ? part : available;
     }
     if (!part)
         return 0;
     memcpy((unsigned char *)m->what->buffer + m->done, from, part);
-    if (e->mode == WEFT__MAIL_IN_PIPE)
+    if (e->mode == WEFT__MAIL_IN_PIPE || e->mode == WEFT__MAIL_WHOLE)
         weft__local_took(lc, lane->peer, &lane->reader, part, part == left);
     m->done += part;
     return part;
 }
 
 /* Say so. The sender can go on if it counts on us to take it, or has no entry left for its next one. */
-static void took_message(weft__local_comm *lc, weft__lane *lane, uint64_t mode)
+static void took_message(weft__local_comm *lc, weft__lane *lane, uint32_t mode)
 {
     uint64_t before = lane->takes++;
     atomic_store(&lane->in_taken->taken, lane->takes);
@@ -273,16 +293,21 @@ static void took_message(weft__local_comm *lc, weft__lane *lane, uint64_t mode)
         weft__local_wake(lc, lane->peer);
 }
 
+/* The next message from the peer, or NULL. */
+static const weft__mail_entry *next_mail(const weft__lane *lane)
+{
+    const weft__mail_entry *e = &lane->in->entries[lane->takes % WEFT__MAIL_ENTRIES];
+    return atomic_load(&e->number) == lane->takes + 1 ? e : NULL;
+}
+
 static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
 {
     unsigned moved = 0;
     while (lane->wanted.first) {
         weft__message *m = lane->wanted.first;
-        if (lane->posted_seen <= lane->takes)
-            lane->posted_seen = atomic_load(&lane->in->posted);
-        if (lane->posted_seen <= lane->takes)
+        const weft__mail_entry *e = next_mail(lane);
+        if (!e)
             break;
-        const weft__mail_entry *e = &lane->in->entries[lane->takes % WEFT__MAIL_ENTRIES];
         if (m->done == 0 && !matches(lc, lane, e, m))
             break;
         weft__local_mark_first(m->op);
@@ -325,7 +350,7 @@ bool weft__lanes_miss(const weft__local_comm *lc, int member)
     for (const weft__lane *lane = lc->busy_lanes; lane; lane = lane->next) {
         if (lane->peer != member)
             continue;
-        bool wants = lane->wanted.first && atomic_load(&lane->in->posted) <= lane->takes;
+        bool wants = lane->wanted.first && !next_mail(lane);
         bool offers = lane->posted.first && atomic_load(&lane->out_taken->taken) <= lane->posted.first->entry;
         if (wants || offers || lane->unposted.first)
             return true;

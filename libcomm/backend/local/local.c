@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define SLOT_BYTES         ((size_t)4 << 10)
+#define SLOT_BYTES         ((size_t)1 << 10)  /* longer ones are read faster where they lie */
 #define SLOT_BYTES_CROWDED ((size_t)16 << 10) /* saves a round of context switches */
+#define SMALL              ((size_t)2 << 10)  /* the same of messages */
+#define SMALL_CROWDED      ((size_t)8 << 10)
 
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
@@ -22,6 +24,15 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     return WEFT_OK;
 }
 
+/* Ranks of this machine, this one included. */
+static int neighbours(const weft_world *world)
+{
+    int count = 0;
+    for (int r = 0; r < world->size; r++)
+        count += world->segments[r] != NULL;
+    return count;
+}
+
 static weft_result open_world(weft_world *world, void **state_out)
 {
     if (!world->segments)
@@ -32,7 +43,9 @@ static weft_result open_world(weft_world *world, void **state_out)
     bool crowded = weft__identity_crowded(world->identities, world->size, world->identities[world->rank].machine);
     local->world = world;
     local->vector = weft__vector_host();
+    weft__reuse_open(&local->reuse, neighbours(world));
     local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
+    local->small_bytes = crowded ? SMALL_CROWDED : SMALL;
     *state_out = local;
     return WEFT_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "backend/local/page.h"
 #include "backend/local/pipe.h"
+#include "backend/local/reuse.h"
 #include "base/clock.h"
 #include "base/collectives.h"
 #include "base/dtype.h"
@@ -47,6 +48,8 @@ typedef struct weft__plan {
     weft__whom meet;    /* must have arrived before this rank is done with the others */
     weft__whom readers; /* read this rank's memory where it lies: it is free when they have released it */
     bool in_slot;       /* small: everybody's input lies in its slot */
+    bool in_line;       /* tiny: it lies in its descriptor */
+    bool past;          /* results are stored past the cache */
     bool fused;         /* every buffer can be reached: see weft__move_fused() */
     size_t fused_done;
 } weft__plan;
@@ -91,7 +94,9 @@ typedef struct weft__local_comm {
 struct weft__local {
     weft_world *world;
     const weft__vector *vector;
-    size_t slot_bytes;
+    size_t slot_bytes;  /* most of an input that is copied to where all see it */
+    size_t small_bytes; /* most of a message that is */
+    weft__reuse reuse;
     weft__local_comm *active; /* comms with operations */
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
     uint64_t turn_ticks, turn_end;
@@ -144,7 +149,7 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
 
 /* In the memory of a collective. */
 typedef struct weft__local_collective {
-    size_t stride;       /* bytes from part to part in the larger buffer */
+    size_t stride;        /* bytes from part to part in the larger buffer */
     const weft_op *whole; /* it is a part of this; NULL = it is whole */
 } weft__local_collective;
 
@@ -174,6 +179,12 @@ bool weft__lanes_miss(const weft__local_comm *lc, int member);
 void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, size_t text_bytes);
 
 /* ------------------------------------------------------------------------------------------- small things */
+
+/* Where the input of a small operation lies on the rank of that page. */
+static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__page *page, uint64_t number)
+{
+    return lc->plan.in_line ? weft__page_descriptor(page, number)->input : weft__page_slot(&lc->layout, page, number);
+}
 
 #define WEFT__PART ((size_t)64 << 10) /* moved between two looks at the clock, and at who has failed */
 

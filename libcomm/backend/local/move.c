@@ -18,6 +18,40 @@ static int divisor_of(const weft__local_comm *lc, const weft_op *op)
     return weft__reductions[op->what.reduction].divides ? lc->count : 1;
 }
 
+/* ------------------------------------------------------------------------------------------- storing */
+
+/* Where what is stored past the cache is put together. */
+#define SCRATCH ((size_t)8 << 10)
+
+static void copy(const weft__local_comm *lc, void *to, const void *from, size_t bytes)
+{
+    if (lc->plan.past)
+        lc->local->vector->copy_past(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+/* The sum of lc->sources, which it moves on. */
+static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, size_t bytes)
+{
+    _Alignas(64) unsigned char scratch[SCRATCH];
+    const weft_collective *c = &op->what;
+    size_t element = weft__dtype_bytes(c->dtype);
+    if (!lc->plan.past) {
+        lc->local->vector->reduce(to, lc->sources, lc->count, bytes / element, c->dtype, c->reduction,
+                                  divisor_of(lc, op));
+        return;
+    }
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = least(bytes - done, SCRATCH);
+        lc->local->vector->reduce(scratch, lc->sources, lc->count, part / element, c->dtype, c->reduction,
+                                  divisor_of(lc, op));
+        lc->local->vector->copy_past(to + done, scratch, part);
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
+    }
+}
+
 /* ------------------------------------------------------------------------------------------- meeting */
 
 /* What a descriptor asks for. */
@@ -42,7 +76,7 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
 {
     if (lc->met[member] >= op->number || member == lc->rank)
         return true;
-    if (atomic_load(&lc->pages[member]->arrived) < op->number)
+    if (!weft__page_has(lc->pages[member], op->number))
         return false;
     const weft__descriptor *mine = weft__page_descriptor(lc->page, op->number);
     const weft__descriptor *theirs = weft__page_descriptor(lc->pages[member], op->number);
@@ -65,13 +99,22 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
     return true;
 }
 
+/* The bytes of small operations move when the last rank arrives, which saves a look at the clock. */
+static void mark_first(const weft__local_comm *lc, weft_op *op)
+{
+    if (lc->plan.in_slot)
+        op->first = op->last_arrival;
+    else
+        weft__local_mark_first(op);
+}
+
 /* ------------------------------------------------------------------------------------------- one source */
 
 /* Where @p move's bytes of @p member lie, or NULL: they come through the pipe. */
 static const unsigned char *direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move, int member)
 {
     if (lc->plan.in_slot)
-        return weft__page_slot(&lc->layout, lc->pages[member], op->number) + move->at;
+        return weft__local_slot(lc, lc->pages[member], op->number) + move->at;
     if (member == lc->rank)
         return (const unsigned char *)op->what.send + move->at;
     const weft__descriptor *d = weft__page_descriptor(lc->pages[member], op->number);
@@ -110,8 +153,8 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
         part = least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
         return 0;
-    weft__local_mark_first(op);
-    memcpy(move->to + move->done, from, part);
+    mark_first(lc, op);
+    copy(lc, move->to + move->done, from, part);
     took(lc, op, move, move->from, part);
     move->done += part;
     return part;
@@ -129,10 +172,8 @@ static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     }
     if (!part)
         return 0;
-    weft__local_mark_first(op);
-    const weft_collective *c = &op->what;
-    lc->local->vector->reduce(move->to + move->done, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype),
-                              c->dtype, c->reduction, divisor_of(lc, op));
+    mark_first(lc, op);
+    reduce(lc, op, move->to + move->done, part);
     for (int i = 0; i < lc->count; i++)
         took(lc, op, move, i, part);
     move->done += part;
@@ -212,12 +253,13 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
         size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
         for (int i = 0; i < lc->count; i++)
             lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
-        unsigned char *sum = recv_at(lc, op, first, at);
+        _Alignas(64) unsigned char scratch[BLOCK];
+        unsigned char *sum = lc->plan.past ? scratch : recv_at(lc, op, first, at);
         lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
                                   c->reduction, divisor_of(lc, op));
         for (int i = 0; i < lc->count; i++)
-            if (i != first && weft__concerns(receivers, i, c->root))
-                memcpy(recv_at(lc, op, i, at), sum, part);
+            if ((i != first || lc->plan.past) && weft__concerns(receivers, i, c->root))
+                copy(lc, recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
         if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))
             break;

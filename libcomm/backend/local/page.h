@@ -4,6 +4,7 @@
 #ifndef WEFT_LOCAL_PAGE_H
 #define WEFT_LOCAL_PAGE_H
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,18 +14,28 @@
 #define WEFT__MAIL_ENTRIES 16 /* messages on their way, for each peer and channel */
 #define WEFT__NOWHERE      UINT64_MAX
 
-/* What an operation is on one rank. */
+#define WEFT__IN_LINE 24 /* bytes of input that fit beside what is asked for */
+
+/* What an operation is on one rank, in one cache line: who waits for it fetches nothing else. */
 typedef struct weft__descriptor {
-    uint64_t count;
-    uint64_t send, recv; /* offsets in the rank's segment; WEFT__NOWHERE: others cannot reach it */
+    _Alignas(WEFT__LINE) _Atomic uint64_t number; /* of the operation: it has arrived; written last */
     uint64_t arrived_ticks;
+    uint64_t count;
     uint64_t mark; /* of the operation that it is a part of; 0 = of none */
     int32_t root;
     uint8_t kind, dtype, reduction;
+    union {
+        struct {
+            uint64_t send, recv; /* offsets in the rank's segment; WEFT__NOWHERE: others cannot reach it */
+        };
+        unsigned char input[WEFT__IN_LINE];
+    };
 } weft__descriptor;
 
+_Static_assert(offsetof(weft__descriptor, input) + WEFT__IN_LINE <= 64, "all of it is in one cache line");
+
 typedef struct weft__page {
-    _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* operation n and its descriptor are at the head of this comm */
+    _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* the last operation that has, for those who explain */
     _Alignas(WEFT__LINE) _Atomic uint64_t produced; /* its part of the result of operation n can be read */
     _Alignas(WEFT__LINE) _Atomic uint64_t released; /* it touches nobody's memory for operation n any more */
     _Alignas(WEFT__LINE) _Atomic int32_t verdict;   /* the comm has failed there; what follows was written before */
@@ -50,16 +61,26 @@ typedef struct weft__pipe_in {
     _Alignas(WEFT__LINE) _Atomic uint64_t read;
 } weft__pipe_in;
 
-enum { WEFT__MAIL_IN_PIPE = 0, WEFT__MAIL_DIRECT = 1 };
+/* Where its bytes are: they come through the pipe; they are all in it; where they lie; in the entry. */
+enum { WEFT__MAIL_IN_PIPE = 0, WEFT__MAIL_WHOLE = 1, WEFT__MAIL_DIRECT = 2, WEFT__MAIL_IN_LINE = 3 };
+#define WEFT__MAIL_LINE_BYTES 24
 
+/* A message, in one cache line. */
 typedef struct weft__mail_entry {
-    uint64_t bytes, tag, offset;
-    uint64_t mode;
+    _Alignas(WEFT__LINE) _Atomic uint64_t number; /* of the message on its lane, from 1: it is posted; written last */
+    uint64_t bytes, tag;
+    uint32_t mode, reserved;
+    union {
+        uint64_t offset; /* in the sender's segment */
+        unsigned char input[WEFT__MAIL_LINE_BYTES];
+    };
 } weft__mail_entry;
+
+_Static_assert(offsetof(weft__mail_entry, input) + WEFT__MAIL_LINE_BYTES <= 64, "all of it is in one cache line");
 
 /* Messages to one peer on one channel, in its writer's page. */
 typedef struct weft__mail_out {
-    _Alignas(WEFT__LINE) _Atomic uint64_t posted;
+    _Alignas(WEFT__LINE) _Atomic uint64_t posted; /* messages, for those who explain */
     _Alignas(WEFT__LINE) weft__mail_entry entries[WEFT__MAIL_ENTRIES];
     weft__pipe_out pipe; /* last: its ring follows */
 } weft__mail_out;
@@ -84,6 +105,12 @@ weft__page_layout weft__page_lay_out(int count, int channels, size_t slot_bytes)
 static inline unsigned char *weft__page_slot(const weft__page_layout *l, const weft__page *page, uint64_t number)
 {
     return (unsigned char *)(uintptr_t)page + l->slots + number % WEFT__AHEAD * l->slot_bytes;
+}
+
+/* Has operation @p number arrived on the rank of that page? */
+static inline bool weft__page_has(const weft__page *page, uint64_t number)
+{
+    return atomic_load(&page->descriptors[number % WEFT__AHEAD].number) >= number;
 }
 
 static inline weft__descriptor *weft__page_descriptor(weft__page *page, uint64_t number)

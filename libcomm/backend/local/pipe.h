@@ -35,4 +35,11 @@ void weft__pipe_took(weft__pipe_reader *r, size_t bytes, int last);
 /* Was it full when this side was at @p position? */
 bool weft__pipe_was_full(const weft__pipe_reader *r, uint64_t position);
 
+/* The next @p bytes are known to be there. */
+static inline void weft__pipe_trust(weft__pipe_reader *r, size_t bytes)
+{
+    if (r->written_seen < r->position + bytes)
+        r->written_seen = r->position + bytes;
+}
+
 #endif
