@@ -31,16 +31,23 @@ install_tools() {
     install gcc libc6-dev pkg-config meson ninja-build libhwloc-dev libopenblas-serial-dev libucx-dev "$@"
 }
 
-# build FOLDER TARGETS [OPTION...]: configure if need be, and build the targets; "" = all.
-build() {
+# configure FOLDER [OPTION...]: if need be.
+configure() {
     folder=$1
-    targets=$2
-    shift 2
+    shift
     if [ ! -f "$folder/build.ninja" ]; then
         meson setup "$folder" "$top" "$@" >&2
     elif [ $# -gt 0 ]; then
         meson configure "$folder" "$@" >/dev/null
     fi
+}
+
+# build FOLDER TARGETS [OPTION...]: configure, and build the targets; "" = all.
+build() {
+    folder=$1
+    targets=$2
+    shift 2
+    configure "$folder" "$@"
     # shellcheck disable=SC2086
     ninja -C "$folder" $targets >&2
 }

@@ -401,7 +401,7 @@ static void one_talks_at_random(weft_world *world, void *argument)
     uint64_t seed = *(uint64_t *)argument;
     if (rank == 2) {
         unsigned char bytes[512];
-        int fd = find_link();
+        int fd = dup(find_link()); /* its engine closes its own when rank 0 has had enough */
         for (int i = 0; i < 200; i++) {
             for (size_t b = 0; b < sizeof bytes; b++) {
                 seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -414,6 +414,7 @@ static void one_talks_at_random(weft_world *world, void *argument)
             if (send(fd, bytes, head.bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
                 break;
         }
+        close(fd);
     }
     for (int i = 0; i < 10 && rank != 2; i++) {
         weft_comm *later = comm_of(world, "later", (int[]){3, 1, 0}, 3);
