@@ -170,13 +170,6 @@ static const weft__card *find(const weft__board *board, weft__card_key key, uint
     return latest;
 }
 
-static const weft__card *find_or_latest(const weft__board *board, weft__card_key key, uint32_t incarnation)
-{
-    const weft__card *card = find(board, key, incarnation);
-    /* A later one: what is asked for may have been posted before it, where this look had been already. */
-    return card && atomic_load(&card->incarnation) > incarnation ? find(board, key, incarnation) : card;
-}
-
 /* A card may become another one at any time, of the same key even; then its number is another. */
 static bool look_at(const weft__card *card, weft__card_key key, weft__card_view *view)
 {
@@ -194,8 +187,16 @@ static bool look_at(const weft__card *card, weft__card_key key, weft__card_view 
 
 bool weft__board_look(const weft__board *board, weft__card_key key, uint32_t incarnation, weft__card_view *view)
 {
-    const weft__card *card = find_or_latest(board, key, incarnation);
-    return card && look_at(card, key, view);
+    for (int looks = 0; looks < 2; looks++) {
+        const weft__card *card = find(board, key, incarnation);
+        if (!card || !look_at(card, key, view))
+            return false;
+        if (view->incarnation <= incarnation)
+            return true;
+        /* A later one: what is asked for may have been posted before it, where this look had been already; or this card
+         * was an earlier one when it was found. The second look finds what is there. */
+    }
+    return true;
 }
 
 bool weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
@@ -223,9 +224,9 @@ uint32_t weft__board_latest(const weft__board *board, weft__card_key key)
 
 bool weft__board_has_left(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
-    const weft__card *card = find_or_latest(board, key, incarnation);
+    const weft__card *card = find(board, key, incarnation);
     if (!card || atomic_load(&card->incarnation) != incarnation)
-        return true;
+        return true; /* while its owner is there, it is found */
     uint32_t left = atomic_load(&card->left);
     return (left == WEFT__CARD_LEFT || left == WEFT__CARD_GAVE_UP) && is_of(card, key, incarnation);
 }

@@ -186,7 +186,7 @@ TEST(a_run_within_its_time_limit_is_done)
 static void read_ready(spawned *r, int ranks)
 {
     for (int rank = 0; rank < ranks; rank++) {
-        char line[16];
+        char line[32];
         snprintf(line, sizeof line, "[%d] ready\n", rank);
         spawn_read_until(r, line);
     }

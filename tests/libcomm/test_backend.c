@@ -330,7 +330,7 @@ TEST(tables_that_make_no_sense_are_refused)
     refused(table, WEFT_E_INVALID, "a_name_too_long_");
     table = better, table.name = "local";
     refused(table, WEFT_E_INVALID, "there is a backend 'local' already");
-    static char names[16][4];
+    static char names[16][16];
     int count = 0;
     weft_result result = WEFT_OK;
     for (; count < 16 && result == WEFT_OK; count++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file  What weft is here: its version and instruction set, the modules that it found, the backends that can carry the
- *         ranks of a world, and its variables. For those who describe it; `weft info` prints it. */
+/** @file  What weft is here: its version and instruction set, the modules that it found, the backends that can carry
+ *         the ranks of a world, and its variables. For those who describe it; `weft info` prints it. */
 #ifndef WEFT_INFO_H
 #define WEFT_INFO_H
 #include <weft/world.h>
