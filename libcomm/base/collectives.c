@@ -54,7 +54,7 @@ enum { COUNT_BITS = 32, NUMBER_BITS = 12, ROOT_BITS = 11, CODE_BITS = 3 };
 _Static_assert(COUNT_BITS + NUMBER_BITS + ROOT_BITS + 3 * CODE_BITS == 64, "a mark is one word");
 _Static_assert(WEFT_COLLECTIVE_KINDS < 1 << CODE_BITS && WEFT_DTYPES <= 1 << CODE_BITS &&
                    WEFT_REDUCTIONS <= 1 << CODE_BITS,
-               "codes have room; that of the kind begins at 1");
+               "codes have room (that of the kind begins at 1): a new kind or dtype takes CODE_BITS from the others");
 
 static uint64_t put(uint64_t mark, uint64_t value, int bits)
 {

@@ -57,6 +57,8 @@ static bool compare(weft__mpi_comm *mc)
 
 /* ------------------------------------------------------------------------------------------- moving */
 
+_Static_assert(WEFT_COLLECTIVE_KINDS == WEFT_BARRIER + 1, "each kind has a branch; the barrier is the last");
+
 static void launch_move(weft__mpi_comm *mc, const weft_collective *c)
 {
     size_t one = c->count * weft_dtype_bytes(c->dtype);
