@@ -113,7 +113,7 @@ static weft_result watch_fd(int epoll_fd, int fd, uint32_t events, uint64_t data
 weft_result weft__progress_watch(weft_world *world, int backend)
 {
     int fd = world->backends[backend].fd;
-    return fd < 0 ? WEFT_OK : watch_fd(world->progress.epoll_fd, fd, 0, EVENT(WIRE_HAS_SOMETHING, backend));
+    return fd < 0 ? WEFT_OK : watch_fd(world->progress.epoll_fd, fd, EPOLLONESHOT, EVENT(WIRE_HAS_SOMETHING, backend));
 }
 
 void weft__engine_watch_wires(weft_world *world)
@@ -123,7 +123,8 @@ void weft__engine_watch_wires(weft_world *world)
         if (b->fd < 0 || atomic_exchange(&b->watched, true))
             continue;
         struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = EVENT(WIRE_HAS_SOMETHING, i)};
-        epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_MOD, b->fd, &event);
+        if (epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_MOD, b->fd, &event) != 0)
+            atomic_store(&b->watched, false);
     }
 }
 

@@ -226,6 +226,11 @@ static bool is_left_alone(const weft_world *world, bool armed)
     const weft__progress *p = &world->progress;
     if (atomic_load(&p->fresh) || atomic_load(&p->verdicts))
         return true;
+    /* The engine heard of a wire while the seat was taken, and went back to sleep. */
+    for (int i = 0; armed && i < world->backend_count; i++)
+        if (world->backends[i].fd >= 0 &&
+            !(atomic_load(&world->backends[i].armed) && atomic_load(&world->backends[i].watched)))
+            return true;
     return armed ? atomic_load(&world->own->header->asleep) == WEFT__AWAKE : atomic_load(&p->sleepers) > 0;
 }
 
@@ -242,8 +247,10 @@ bool weft__seat_leave_unless_due(weft_world *world)
         }
         if (moved || (is_needed(p) && world->own) != armed)
             continue;
-        if (armed && !weft__seat_arm_wires(world))
-            continue;
+        if (armed && !weft__seat_arm_wires(world)) { /* a wire has something at once, or cannot be armed */
+            weft__seat_set_asleep(world, WEFT__AWAKE);
+            return true;
+        }
         if (armed)
             weft__engine_watch_wires(world);
         atomic_store(&p->seat, 0);

@@ -112,6 +112,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
         }
         if (has_waited_long(p, idle_rounds++, &idle_since) && p->has_engine) {
             sleep_in_seat(world, work);
+            weft__backend_stir(work->comm->instance);
             weft__watchdog_look(world);
             idle_rounds = 0;
         } else if (p->crowded) {

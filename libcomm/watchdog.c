@@ -122,9 +122,11 @@ static void say_stuck(weft_comm *comm, const weft_op *op)
                             .root = c->root};
     s->check = check_of(s);
     weft__board_renew(comm->card, &comm->terms);
-    weft__control_tell_card(comm->world, comm->card, &comm->terms, comm->ranks, comm->size);
+    if (comm->rank > 0)
+        weft__control_tell_card(comm->world, comm->card, &comm->terms, comm->ranks, 1);
 }
 
+/* If any two differ, one of them differs from member 0: it looks at all, the others at it. */
 static void look_for_difference(weft_comm *comm, const weft_op *oldest)
 {
     weft_world *world = comm->world;
@@ -132,7 +134,7 @@ static void look_for_difference(weft_comm *comm, const weft_op *oldest)
         return;
     if (comm->terms.stuck.number != oldest->number)
         say_stuck(comm, oldest);
-    for (int i = 0; i < comm->size; i++) {
+    for (int i = 0; i < (comm->rank == 0 ? comm->size : 1); i++) {
         weft__card_view card;
         if (i != comm->rank && weft__board_look(world->boards[comm->ranks[i]], comm->key, comm->use->count, &card) &&
             card.incarnation == comm->use->count && card.left == WEFT__CARD_STAYS)

@@ -123,7 +123,10 @@ static size_t write_some(int fd, struct iovec *parts, size_t count)
     } while (n < 0 && errno == EINTR);
     if (n >= 0)
         return (size_t)n;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : all;
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return 0;
+    shutdown(fd, SHUT_RDWR); /* what was lost would leave the rest without sense */
+    return all;
 }
 
 bool weft__link_flush(weft__link *link)

@@ -112,8 +112,12 @@ static unsigned remove_ended(weft__host_comm *hc)
 
 unsigned weft__batches_progress(weft__host_comm *hc)
 {
+    unsigned begun = 0;
     for (weft__host_batch *b = hc->batches; b; b = b->next) {
+        bool was_near = b->near.under_way, was_far = b->far.under_way;
         weft_result result = begin(hc, b);
+        if (b->near.under_way != was_near || b->far.under_way != was_far)
+            begun = WEFT_PROGRESS_MOVED; /* the backends below have had their turn, and need another */
         if (result == WEFT_AGAIN)
             break;
         if (result < 0) {
@@ -122,7 +126,7 @@ unsigned weft__batches_progress(weft__host_comm *hc)
             return WEFT_PROGRESS_MOVED;
         }
     }
-    return remove_ended(hc);
+    return begun | remove_ended(hc);
 }
 
 void weft__batches_give_back(weft__host_comm *hc)
