@@ -53,10 +53,8 @@ static bool bury(weft_comm *comm, bool force)
 {
     if (!force && !all_have_left(comm))
         return false;
-    if (comm->backend_comm) {
-        weft__backend_stir(comm->instance);
-        comm->backend->comm_destroy(comm->backend_comm);
-    }
+    if (comm->backend_comm)
+        weft__wire_call(comm->instance)->comm_destroy(comm->backend_comm);
     if (comm->card && !force) /* else a member that is late must still find out that this rank was here */
         weft__board_remove(comm->card, weft__now_ns());
     pthread_mutex_destroy(&comm->verdict_lock);
@@ -92,10 +90,8 @@ void weft_comm_destroy(weft_comm *comm)
         }
     if (atomic_load(&comm->verdict) != WEFT_OK && !comm->aborted)
         weft__comm_carry_out_verdict(comm);
-    if (comm->backend_comm) {
-        weft__backend_stir(comm->instance);
-        comm->backend->comm_leave(comm->backend_comm);
-    }
+    if (comm->backend_comm)
+        weft__wire_call(comm->instance)->comm_leave(comm->backend_comm);
     if (comm->slots)
         drop_works(comm);
     if (comm->use)

@@ -157,8 +157,8 @@ static weft_result create_behind(weft_comm *comm)
     weft__comms_bury(world, false); /* their cards and memory may be wanted */
     comm->next = world->comms;
     world->comms = comm;
-    weft_result result =
-        comm->backend->comm_create(instance->state, &description, &comm->backend_comm, comm->terms.backend_card);
+    weft_result result = weft__wire_call(instance)->comm_create(instance->state, &description, &comm->backend_comm,
+                                                                comm->terms.backend_card);
     weft__progress_leave(world);
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;
 }

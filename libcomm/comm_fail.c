@@ -56,9 +56,8 @@ void weft__comm_carry_out_verdict(weft_comm *comm)
 {
     weft_result verdict = (weft_result)atomic_load(&comm->verdict);
     comm->aborted = true;
-    weft__backend_stir(comm->instance);
     if (comm->backend_comm) /* connected or not: members may have connected already */
-        comm->backend->comm_abort(comm->backend_comm, verdict, comm->verdict_text);
+        weft__wire_call(comm->instance)->comm_abort(comm->backend_comm, verdict, comm->verdict_text);
     if (comm->connected && comm->card) { /* before, the card is being made, outside the seat */
         weft__card_say_why(&comm->terms, verdict, comm->verdict_text);
         weft__board_fail(comm->card, &comm->terms);

@@ -174,7 +174,7 @@ static weft_result try_to_connect(weft_comm *comm)
     if (result != WEFT_OK)
         result = weft__fail_quietly(result, comm->verdict_text);
     else
-        weft__backend_stir(comm->instance), result = comm->backend->comm_connect(comm->backend_comm, comm->cards);
+        result = weft__wire_call(comm->instance)->comm_connect(comm->backend_comm, comm->cards);
     comm->connected = result == WEFT_OK;
     if (comm->connected && comm->world->control) /* a member may have said that it has failed meanwhile */
         atomic_store(&comm->world->progress.verdicts, 1);

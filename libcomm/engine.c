@@ -56,13 +56,6 @@ static void hear(weft_world *world)
     weft__segment_hear(world->own, WEFT__ENGINE_SLEEPS);
 }
 
-/* A wire's descriptor can be read, which is told once until it is watched again. */
-static void note_wire(weft__backend_instance *wire)
-{
-    atomic_store(&wire->watched, false);
-    weft__backend_stir(wire);
-}
-
 static void *engine_main(void *argument)
 {
     weft_world *world = argument;
@@ -82,7 +75,7 @@ static void *engine_main(void *argument)
                 note_lost_rank(world, index);
                 break;
             case WIRE_HAS_SOMETHING:
-                note_wire(&world->backends[index]);
+                weft__wire_heard(&world->backends[index]);
                 break;
             case LETTER_HAS_COME:
                 weft__control_hear(world, index);
@@ -92,7 +85,7 @@ static void *engine_main(void *argument)
         if (weft__seat_try(p)) {
             if (n == 0 && !populates) {
                 weft__seat_suspect(world, WEFT__ENGINE_SLEEPS);
-                weft__seat_stir_wires(world);
+                weft__wires_stir(world);
             }
             serve(world);
         } else if (atomic_load(&p->verdicts)) {
@@ -112,20 +105,7 @@ static weft_result watch_fd(int epoll_fd, int fd, uint32_t events, uint64_t data
 
 weft_result weft__progress_watch(weft_world *world, int backend)
 {
-    int fd = world->backends[backend].fd;
-    return fd < 0 ? WEFT_OK : watch_fd(world->progress.epoll_fd, fd, EPOLLONESHOT, EVENT(WIRE_HAS_SOMETHING, backend));
-}
-
-void weft__engine_watch_wires(weft_world *world)
-{
-    for (int i = 0; i < world->backend_count; i++) {
-        weft__backend_instance *b = &world->backends[i];
-        if (b->fd < 0 || atomic_exchange(&b->watched, true))
-            continue;
-        struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = EVENT(WIRE_HAS_SOMETHING, i)};
-        if (epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_MOD, b->fd, &event) != 0)
-            atomic_store(&b->watched, false);
-    }
+    return weft__wire_add(world, backend, EVENT(WIRE_HAS_SOMETHING, backend));
 }
 
 static weft_result start_engine(weft_world *world)

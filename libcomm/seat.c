@@ -153,22 +153,15 @@ void weft__seat_drop_held(weft_comm *comm)
 
 /* ------------------------------------------------------------------------------------------- in the seat */
 
-static inline unsigned move_along(weft__backend_instance *b, uint64_t slice_ticks)
-{
-    if (atomic_load_explicit(&b->armed, memory_order_acquire))
-        return b->answer & WEFT_PROGRESS_ATTENTION;
-    return b->answer = b->table->progress(b->state, slice_ticks);
-}
-
 bool weft__seat_once(weft_world *world)
 {
     weft__progress *p = &world->progress;
     if (atomic_load_explicit(&p->verdicts, memory_order_relaxed))
-        weft__seat_stir_wires(world);
+        weft__wires_stir(world);
     bool moved = weft__seat_take_fresh(world);
     unsigned answer = p->held ? begin_held(world) : 0;
     for (int i = 0; i < world->backend_count; i++)
-        answer |= move_along(&world->backends[i], p->slice_ticks);
+        answer |= weft__wire_progress(&world->backends[i], p->slice_ticks);
     moved |= (answer & WEFT_PROGRESS_MOVED) != 0;
     p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
     if (++p->rounds % ROUNDS_OF_WATCH == 0)
@@ -191,25 +184,6 @@ void weft__seat_set_asleep(weft_world *world, uint32_t who)
         atomic_store(&world->own->header->asleep, who);
 }
 
-bool weft__seat_arm_wires(weft_world *world)
-{
-    for (int i = 0; i < world->backend_count; i++) {
-        weft__backend_instance *b = &world->backends[i];
-        if (b->fd < 0 || atomic_load(&b->armed))
-            continue;
-        if (b->table->arm(b->state) != WEFT_OK)
-            return false;
-        atomic_store(&b->armed, true);
-    }
-    return true;
-}
-
-void weft__seat_stir_wires(weft_world *world)
-{
-    for (int i = 0; i < world->backend_count; i++)
-        weft__backend_stir(&world->backends[i]);
-}
-
 /* ------------------------------------------------------------------------------------------- leaving it */
 
 /* Must somebody look when a peer has published something? Others may come to wait for this rank, or a caller of its own
@@ -226,11 +200,8 @@ static bool is_left_alone(const weft_world *world, bool armed)
     const weft__progress *p = &world->progress;
     if (atomic_load(&p->fresh) || atomic_load(&p->verdicts))
         return true;
-    /* The engine heard of a wire while the seat was taken, and went back to sleep. */
-    for (int i = 0; armed && i < world->backend_count; i++)
-        if (world->backends[i].fd >= 0 &&
-            !(atomic_load(&world->backends[i].armed) && atomic_load(&world->backends[i].watched)))
-            return true;
+    if (armed && !weft__wires_guarded(world)) /* the engine heard of one while the seat was taken, and sleeps again */
+        return true;
     return armed ? atomic_load(&world->own->header->asleep) == WEFT__AWAKE : atomic_load(&p->sleepers) > 0;
 }
 
@@ -247,12 +218,12 @@ bool weft__seat_leave_unless_due(weft_world *world)
         }
         if (moved || (is_needed(p) && world->own) != armed)
             continue;
-        if (armed && !weft__seat_arm_wires(world)) { /* a wire has something at once, or cannot be armed */
+        if (armed && !weft__wires_arm(world)) { /* a wire has something at once, or cannot be armed */
             weft__seat_set_asleep(world, WEFT__AWAKE);
             return true;
         }
         if (armed)
-            weft__engine_watch_wires(world);
+            weft__wires_watch(world);
         atomic_store(&p->seat, 0);
         if (!is_left_alone(world, armed) || !weft__seat_try(p))
             return false;

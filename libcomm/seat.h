@@ -21,19 +21,12 @@ void weft__seat_take_up(weft_world *world, weft__work *work);
 /* In the seat: say who of this rank is to be woken (WEFT__AWAKE: nobody). */
 void weft__seat_set_asleep(weft_world *world, uint32_t who);
 
-/* In the seat, before a sleep: arm the descriptors of backends. False: there is something to do at once. */
-bool weft__seat_arm_wires(weft_world *world);
-/* A second has passed: backends may have timers that their descriptors do not tell of. */
-void weft__seat_stir_wires(weft_world *world);
-
 /* Leave the seat, the bell armed if somebody is needed. If there is something to do at once for others, the engine is
  * woken; */
 void weft__seat_leave(weft_world *world);
 /* or the seat is kept, and the answer is true. */
 bool weft__seat_leave_unless_due(weft_world *world);
 void weft__seat_wake_engine(weft_world *world);
-/* In the seat: from now on the engine, too, wakes up when an armed descriptor of a backend can be read. */
-void weft__engine_watch_wires(weft_world *world);
 
 /* In the seat, after a sleep that ended by time: if there is something to do now, its publisher must be about to ring.
  * If not, the wake is lost, and counted. */

@@ -59,8 +59,7 @@ weft_result weft__start_in_backend(weft__work *work)
     work->start = work->ready;
     if (work->op.is_p2p)
         weft__p2p_copy_own(&work->op, comm->rank);
-    weft__backend_stir(comm->instance);
-    weft_result result = comm->backend->start(comm->backend_comm, &work->op);
+    weft_result result = weft__wire_call(comm->instance)->start(comm->backend_comm, &work->op);
     if (__builtin_expect(result < 0, 0))
         weft_backend_fail(comm, result, "comm %s: backend %s did not take an operation", comm->name,
                           comm->backend->name);

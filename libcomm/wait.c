@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How callers start works, move them along and wait for them. */
-#include <poll.h>
 #include <sched.h>
 
 #include "base/clock.h"
@@ -50,35 +49,18 @@ void weft__progress_alarm(weft_world *world)
 
 /* ------------------------------------------------------------------------------------------- waiting in the seat */
 
-/* Until the caller's bell rings or a backend has something to do: takes up which. 0: neither did in time. */
-static int poll_bell_and_wires(weft_world *world, int most_ms)
-{
-    struct pollfd fds[1 + WEFT__BACKENDS] = {{.fd = world->progress.bell_fd, .events = POLLIN}};
-    for (int i = 0; i < world->backend_count; i++)
-        fds[1 + i] = (struct pollfd){.fd = world->backends[i].fd, .events = POLLIN};
-    int n = poll(fds, 1 + (nfds_t)world->backend_count, most_ms);
-    if (n <= 0)
-        return n;
-    if (fds[0].revents)
-        weft__segment_hear(world->own, WEFT__CALLER_SLEEPS);
-    for (int i = 0; i < world->backend_count; i++)
-        if (fds[1 + i].revents)
-            weft__backend_stir(&world->backends[i]);
-    return n;
-}
-
 /* Sleep in the seat until a bell rings, or for a second. */
 static void sleep_in_seat(weft_world *world, weft__work *work)
 {
     weft__trace_pending(world->trace, work);
     weft__progress *p = &world->progress;
     weft__seat_set_asleep(world, WEFT__CALLER_SLEEPS);
-    if (!weft__seat_once(world) && !weft__work_ended(work) && weft__seat_arm_wires(world)) {
+    if (!weft__seat_once(world) && !weft__work_ended(work) && weft__wires_arm(world)) {
         atomic_fetch_add_explicit(&p->sleeps, 1, memory_order_relaxed);
-        int n = poll_bell_and_wires(world, weft__watchdog_sleep_ms(work, SLEEP_MS));
+        int n = weft__wires_sleep(world, weft__watchdog_sleep_ms(work, SLEEP_MS));
         if (n == 0) {
             weft__seat_suspect(world, WEFT__CALLER_SLEEPS);
-            weft__seat_stir_wires(world);
+            weft__wires_stir(world);
         }
     }
     weft__seat_set_asleep(world, WEFT__AWAKE);
@@ -102,7 +84,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
 {
     weft__progress *p = &world->progress;
     weft__seat_set_asleep(world, WEFT__AWAKE);
-    weft__backend_stir(work->comm->instance); /* a caller that waits looks itself */
+    weft__wire_stir(work->comm->instance); /* a caller that waits looks itself */
     uint64_t idle_since = 0;
     int idle_rounds = 0;
     while (!weft__work_ended(work) && atomic_load_explicit(&p->visitors, memory_order_relaxed) == 0) {
@@ -112,7 +94,7 @@ static void wait_in_seat(weft_world *world, weft__work *work)
         }
         if (has_waited_long(p, idle_rounds++, &idle_since) && p->has_engine) {
             sleep_in_seat(world, work);
-            weft__backend_stir(work->comm->instance);
+            weft__wire_stir(work->comm->instance);
             weft__watchdog_look(world);
             idle_rounds = 0;
         } else if (p->crowded) {

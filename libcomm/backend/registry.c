@@ -215,15 +215,20 @@ weft_result weft_backend_register(const weft_backend *given)
 static weft_result open_one(weft_world *world, const weft_backend *table)
 {
     weft__backend_instance *instance = &world->backends[world->backend_count];
-    *instance = (weft__backend_instance){.table = table, .fd = -1};
+    *instance = (weft__backend_instance){.table = table, .wire.fd = -1};
     weft_result result = table->open(world, &instance->state);
     if (result == WEFT_E_UNSUPPORTED)
         return WEFT_OK; /* not in this world */
     if (result != WEFT_OK)
         return result;
-    instance->fd = table->fd(instance->state);
-    world->backend_count++;
-    return world->progress.has_engine ? weft__progress_watch(world, world->backend_count - 1) : WEFT_OK;
+    instance->wire.fd = table->fd(instance->state);
+    if (world->progress.has_engine)
+        result = weft__progress_watch(world, world->backend_count);
+    if (result == WEFT_OK)
+        world->backend_count++;
+    else
+        table->close(instance->state);
+    return result;
 }
 
 /* Those that have become known since the last time. */

@@ -34,8 +34,7 @@ weft_result weft__far_start(weft__host_comm *hc, weft__inner *inner)
 {
     if (!inner->op.message_count)
         return WEFT_OK;
-    weft__backend_stir(hc->far);
-    weft_result result = hc->far->table->start(hc->far_comm, &inner->op);
+    weft_result result = weft__wire_call(hc->far)->start(hc->far_comm, &inner->op);
     inner->under_way = result == WEFT_OK;
     return result;
 }

@@ -99,7 +99,7 @@ static void free_parts(weft__host_comm *hc)
     if (hc->near_second)
         hc->near->table->comm_destroy(hc->near_second);
     if (hc->far_comm)
-        hc->far->table->comm_destroy(hc->far_comm);
+        weft__wire_call(hc->far)->comm_destroy(hc->far_comm);
     if (hc->staging)
         weft__heap_free(&hc->host->world->heap, hc->staging);
     free(hc->inner_memory);
@@ -148,7 +148,7 @@ static weft_result make_inner(weft__host_comm *hc, const weft_backend_comm *of, 
     WEFT_TRY(hc->near->table->comm_create(hc->near->state, &near, &hc->near_first, card));
     near.p2p_channels = 0;
     WEFT_TRY(hc->near->table->comm_create(hc->near->state, &near, &hc->near_second, card + near_card));
-    return hc->far->table->comm_create(hc->far->state, &far, &hc->far_comm, card + 2 * near_card);
+    return weft__wire_call(hc->far)->comm_create(hc->far->state, &far, &hc->far_comm, card + 2 * near_card);
 }
 
 weft_result weft__host_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card)
@@ -194,14 +194,12 @@ static weft_result connect_one(weft__host_comm *hc, int which, const unsigned ch
     int first = which == FAR ? 0 : hc->machine * hc->per_machine;
     int count = which == FAR ? hc->count : hc->per_machine;
     void *comm = which == FAR ? hc->far_comm : which == NEAR_FIRST ? hc->near_first : hc->near_second;
-    const weft_backend *table = (which == FAR ? hc->far : hc->near)->table;
+    const weft_backend *table = weft__wire_call(which == FAR ? hc->far : hc->near);
     unsigned char *own = weft__alloc((size_t)count * bytes);
     if (!own)
         return WEFT_E_NO_MEMORY;
     for (int i = 0; i < count; i++)
         memcpy(own + (size_t)i * bytes, cards + (size_t)(first + i) * all + at, bytes);
-    if (which == FAR)
-        weft__backend_stir(hc->far);
     weft_result result = table->comm_connect(comm, own);
     free(own);
     return result;
@@ -227,16 +225,14 @@ void weft__host_comm_abort(void *comm, weft_result result, const char *text)
 {
     weft__host_comm *hc = comm;
     hc->failed = true;
-    weft__backend_stir(hc->far);
     hc->near->table->comm_abort(hc->near_first, result, text);
     hc->near->table->comm_abort(hc->near_second, result, text);
-    hc->far->table->comm_abort(hc->far_comm, result, text);
+    weft__wire_call(hc->far)->comm_abort(hc->far_comm, result, text);
 }
 
 void weft__host_comm_leave(void *comm)
 {
     weft__host_comm *hc = comm;
-    weft__backend_stir(hc->far);
     for (weft__host_comm **link = &hc->host->active; hc->active && *link; link = &(*link)->next)
         if (*link == hc) {
             *link = hc->next;
@@ -245,12 +241,11 @@ void weft__host_comm_leave(void *comm)
     hc->active = false;
     hc->near->table->comm_leave(hc->near_first);
     hc->near->table->comm_leave(hc->near_second);
-    hc->far->table->comm_leave(hc->far_comm);
+    weft__wire_call(hc->far)->comm_leave(hc->far_comm);
 }
 
 void weft__host_comm_destroy(void *comm)
 {
     weft__host_comm *hc = comm;
-    weft__backend_stir(hc->far);
     free_parts(hc);
 }

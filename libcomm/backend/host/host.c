@@ -73,7 +73,7 @@ static bool is_busy(const weft__host_comm *hc)
 
 static unsigned take_turn(weft__host_comm *hc)
 {
-    weft__backend_stir(hc->far); /* whoever looks here looks at the wire, too */
+    weft__wire_stir(hc->far); /* whoever looks here looks at the wire, too */
     if (!weft__host_failed(hc))
         return weft__cells_progress(hc) | weft__batches_progress(hc);
     if (hc->failed) {
