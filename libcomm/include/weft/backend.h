@@ -12,7 +12,7 @@
  *  `weft perf conform --backend NAME` tells whether a backend keeps what is said here.
  *
  *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start`
- *  of a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's. No call may wait for a peer.
+ *  of a backend that says WEFT_CAP_IMMEDIATE and `query`, which come from the caller's. No call may wait for a peer.
  *
  *  In which order: `open`, and for each comm `comm_create`, `comm_connect` until it is not WEFT_PENDING, then `start`
  *  and `progress`; at the end `comm_leave`, `comm_destroy`, `close`. `comm_abort` comes at most once, at any time
