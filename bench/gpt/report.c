@@ -7,21 +7,14 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "out.h"
 
-static uint64_t now_ns(void)
+static double seconds_since(int64_t began_ns)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double seconds_since(uint64_t began_ns)
-{
-    return (double)(now_ns() - began_ns) * 1e-9;
+    return (double)(clock_ns() - began_ns) * 1e-9;
 }
 
 static FILE *open_file(const char *path, gpt_failure *failure)
@@ -59,7 +52,7 @@ void gpt_report_setup(gpt_report *r, const gpt_setup *s)
     fprintf(r->text, "%zu %ss to train on, %zu held out\n", s->tokens_to_train, s->unit, s->tokens_held_out);
     fprintf(r->text, "products of matrices: %s\n", s->products);
     fflush(r->text);
-    r->began_ns = now_ns();
+    r->began_ns = clock_ns();
 }
 
 /* ---- steps ---- */

@@ -6,12 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(call)                         \
-    do {                                  \
-        weft_result try_result_ = (call); \
-        if (try_result_ != WEFT_OK)       \
-            return try_result_;           \
-    } while (0)
+#include "perf/try.h"
 
 /* ------------------------------------------------------------------------------------------- making */
 

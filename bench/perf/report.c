@@ -8,8 +8,8 @@
 #include <time.h>
 #include <weft/version.h>
 
-#include "perf/cores.h"
 #include "perf/measure.h"
+#include "perf/probe.h"
 #include "perf/product.h"
 
 /* ------------------------------------------------------------------------------------------- the head */
