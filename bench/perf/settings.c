@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "complain.h"
+#include "perf/element.h"
 
 #define FIELD(name) offsetof(perf_settings, name)
 /* Any other value would ask for what is not here. */
@@ -132,8 +133,7 @@ const char *perf_buffer_mode_name(int mode)
 
 bool perf_can_reduce(weft_dtype dtype, weft_reduction reduction)
 {
-    bool whole = dtype == WEFT_INT32 || dtype == WEFT_INT64 || dtype == WEFT_UINT8;
-    return !(whole && reduction == WEFT_AVERAGE);
+    return !(perf_element_is_whole(dtype) && reduction == WEFT_AVERAGE);
 }
 
 static int read_dtypes(perf_settings *s)
