@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each shape is one element with all that it looks like in its attributes: no viewer needs to know of styles. */
+/* Writes the shapes of pictures: each is one element of SVG with all that it looks like in its attributes, so that no
+ * viewer needs to know of styles. */
 #include "svg.h"
 
 #include <inttypes.h>

@@ -3,10 +3,8 @@
  * medians over rounds; both sides of a difference are measured in turn, round by round. */
 #include "perf/api.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <weft/weft.h>
 
@@ -233,13 +231,13 @@ int perf_api(int argc, char **argv)
         return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf api --help)", argv[rest]);
     FILE *json = v.json ? out_open(v.json) : NULL, *text = json == stdout ? stderr : stdout;
     if (v.json && !json)
-        return complain(EXIT_FAILED, "cannot write '%s': %s", v.json, strerror(errno));
+        return out_complain(v.json);
     fprintf(text, "%-58s %5s %10s\n", "call", "ranks", "ns");
     code = EXIT_DONE;
     for (int ranks = 1; ranks <= 2 && code == EXIT_DONE; ranks++)
         if (weft_team_run(ranks, NULL, run_rank, &(job){&v, ranks, text, json}) != WEFT_OK)
             code = complain(EXIT_FAILED, "%s", weft_last_error());
     if (json && !out_close(json))
-        code = complain(EXIT_FAILED, "cannot write '%s': %s", out_name(v.json), strerror(errno));
+        code = out_complain(v.json);
     return code;
 }

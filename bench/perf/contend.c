@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of matrices that stay in a core's cache, counted. */
+/* Computes beside what is measured: a thread multiplies matrices that stay in a core's cache, and counts the
+ * products. */
 #include "perf/contend.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs are written and outputs are spoiled before the timed calls, and all outputs are looked at after them. */
+/* Checks and times one half of a row, which is an operation of one size out of place or in place: inputs are written
+ * and outputs are spoiled before the timed calls, and all outputs are looked at after them. */
 #include "perf/half.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times are taken by the trace clock, which costs a few ns. */
+/* Times a loop of calls on all ranks at once, by the trace clock, which costs a few ns. */
 #include "perf/measure.h"
 
 #include <stdlib.h>

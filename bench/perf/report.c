@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table: as nccl-tests prints it, with what it lacks behind it, and every piece flushed. */
+/* Prints the table of `weft perf`: as nccl-tests does, with what that lacks behind it, and every piece flushed. */
 #include "perf/report.h"
 
 #include <math.h>

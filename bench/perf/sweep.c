@@ -357,8 +357,7 @@ static void close_files(sweep *w)
     FILE *files[] = {w->report.json, w->report.csv};
     for (int i = 0; i < 2; i++)
         if (files[i] && !out_close(files[i]))
-            atomic_store(&w->job->code,
-                         complain(EXIT_FAILED, "cannot write '%s': %s", out_name(paths[i]), strerror(errno)));
+            atomic_store(&w->job->code, out_complain(paths[i]));
 }
 
 static weft_result work(sweep *w)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values: filled and compared by the size of an element. */
+/* Fills inputs and counts wrong elements of outputs, by the size of an element. */
 #include "perf/values.h"
 
 #include <math.h>

@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "complain.h"
+#include "plural.h"
 #include "run/input.h"
 #include "run/output.h"
 #include "run/ranks.h"
@@ -94,7 +95,7 @@ static int plan(launcher *l)
         return cannot("read which cores may be used");
     l->plan.cores = &l->cores;
     if (c->ranks > l->cores.count)
-        complain(0, "%d ranks share %d core%s", c->ranks, l->cores.count, l->cores.count == 1 ? "" : "s");
+        complain(0, "%d ranks share %d core%s", c->ranks, l->cores.count, plural(l->cores.count, "s"));
     return EXIT_DONE;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "legend.h"
+#include "plural.h"
 
 static const struct {
     svg_colour colour;
@@ -79,11 +80,6 @@ static double number_size(const picture *p)
     double room = shortest_computation(p->line) * p->slot - 3;
     double size = fmin(0.5 * p->row, room / svg_text_width(widest, 1));
     return size >= LEAST ? size : 0;
-}
-
-static const char *plural(uint32_t count, const char *ending)
-{
-    return count == 1 ? "" : ending;
 }
 
 /* What a slot is. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a plan: each host as nested boxes with the ranks in them, and below a line for the groups of each axis. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "complain.h"
 #include "legend.h"
 #include "out.h"
+#include "plural.h"
 #include "topo/rows.h"
 #include "topo/tiles.h"
 
@@ -70,17 +69,12 @@ static const char *place_text(const drawing *d, const weft_coordinates *at, char
     return text;
 }
 
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void name_drawing(drawing *d)
 {
     const plan *p = d->p;
     int hosts = weft_cluster_hosts(p->cluster);
-    size_t used = (size_t)snprintf(d->title, sizeof d->title, "%d rank%s on %d host%s:", p->ranks, plural(p->ranks),
-                                   hosts, plural(hosts));
+    size_t used = (size_t)snprintf(d->title, sizeof d->title, "%d rank%s on %d host%s:", p->ranks,
+                                   plural(p->ranks, "s"), hosts, plural(hosts, "s"));
     for (int i = 0; i < COORDINATES; i++) {
         char name[WEFT_AXES_TEXT_MAX + 1];
         int size = weft_mesh_size(p->mesh, coordinates[i].axis);
@@ -342,7 +336,7 @@ static int draw_into(drawing *d, const char *path)
     if (d->out)
         draw(d, homeless);
     if (!d->out || !out_close(d->out))
-        code = complain(EXIT_FAILED, "cannot write '%s': %s", d->out ? out_name(path) : path, strerror(errno));
+        code = out_complain(path);
     free(homeless);
     return code;
 }

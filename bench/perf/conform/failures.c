@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong must be told to all who wait, in words that name it, and must leave the world fit for other comms. */
+/* Cases that go wrong: it must be told to all who wait, in words that name it, and must leave the world fit for other
+ * comms. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How cases are run one by one: the comm they need, and what all ranks hear of each other. */
+/* Runs cases one by one: makes the comm they need, and lets all ranks hear how each of them fared. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
