@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each value: a comma if one stands before it, its name if it has one, then itself. */
+/* Writes JSON, value by value: a comma if one stands before it, its name if it has one, then itself. */
 #include "json.h"
 
 #include <inttypes.h>

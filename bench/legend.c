@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries follow each other as words of a text do. */
+/* Draws what the colours of a picture mean: entries follow each other in lines, as the words of a text do. */
 #include "legend.h"
 
 #include <math.h>

@@ -19,22 +19,31 @@ static bool takes_value(option_kind kind)
     return kind != OPTION_FLAG && kind != OPTION_UNFLAG && kind != OPTION_NOTED;
 }
 
-static const char *dashes(const option *o)
+static const char *dashes(int length)
 {
-    return o->name[1] ? "--" : "-";
+    return length == 1 ? "-" : "--";
+}
+
+const char *options_word(const char *words, int index, int *length)
+{
+    for (; index > 0; index--) {
+        words += strcspn(words, "|");
+        if (!*words++)
+            return NULL;
+    }
+    *length = (int)strcspn(words, "|");
+    return words;
 }
 
 static void print_help(const char *usage, const option *table, size_t count)
 {
     printf("%s\n\noptions:\n", usage);
-    for (size_t i = 0; i < count; i++) {
-        const option *o = &table[i];
-        if (!o->help)
-            continue;
+    for (const option *o = table; o < table + count; o++) {
         char left[128];
-        int n = snprintf(left, sizeof left, "%s%s", dashes(o), o->name);
-        for (size_t j = i + 1; j < count && !table[j].help; j++)
-            n += snprintf(left + n, sizeof left - (size_t)n, ", %s%s", dashes(&table[j]), table[j].name);
+        const char *name;
+        int n = 0, length;
+        for (int i = 0; (name = options_word(o->name, i, &length)); i++)
+            n += snprintf(left + n, sizeof left - (size_t)n, "%s%s%.*s", i ? ", " : "", dashes(length), length, name);
         if (takes_value(o->kind))
             snprintf(left + n, sizeof left - (size_t)n, " %s", o->shown ? o->shown : "VALUE");
         printf("  %-34s %s\n", left, o->help);
@@ -42,20 +51,30 @@ static void print_help(const char *usage, const option *table, size_t count)
     printf("  %-34s %s\n", "--help", "this text");
 }
 
+/* The name in @p word, which begins with dashes. */
+static const char *name_in(const char *word, int *length)
+{
+    const char *name = word + (word[1] == '-' ? 2 : 1);
+    *length = (int)strcspn(name, "=");
+    return name;
+}
+
 /* Does @p word name @p o? *value points behind "=", if there is one. */
 static bool matches(const option *o, const char *word, const char **value)
 {
-    char name[64];
-    const char *start = word + (word[1] == '-' ? 2 : 1);
-    size_t n = strcspn(start, "=");
-    if (n >= sizeof name)
+    char given[64], known[64];
+    int given_length, length;
+    const char *start = name_in(word, &given_length), *name;
+    if (given_length >= (int)sizeof given)
         return false;
-    memcpy(name, start, n);
-    name[n] = 0;
-    if (fnmatch(o->name, name, 0) != 0)
-        return false;
-    *value = start[n] == '=' ? start + n + 1 : NULL;
-    return true;
+    snprintf(given, sizeof given, "%.*s", given_length, start);
+    *value = start[given_length] == '=' ? start + given_length + 1 : NULL;
+    for (int i = 0; (name = options_word(o->name, i, &length)); i++) {
+        snprintf(known, sizeof known, "%.*s", length, name);
+        if (fnmatch(known, given, 0) == 0)
+            return true;
+    }
+    return false;
 }
 
 const option *options_find(const option *table, size_t count, const char *word, const char **value)
@@ -91,28 +110,25 @@ static bool read_whole(const char *text, bool with_unit, long long *number)
 
 static int choice_index(const char *words, const char *text)
 {
-    size_t n = strlen(text);
-    int index = 0;
-    for (const char *w = words; *w; index++) {
-        size_t length = strcspn(w, "|");
-        if (length == n && strncmp(w, text, n) == 0)
-            return index;
-        w += length + (w[length] == '|');
-    }
+    int length;
+    const char *word;
+    for (int i = 0; (word = options_word(words, i, &length)); i++)
+        if (strlen(text) == (size_t)length && strncmp(word, text, (size_t)length) == 0)
+            return i;
     return -1;
 }
 
-static int wrong_value(const option *o, const char *text)
+static int wrong_value(const option *o, const char *name, const char *text)
 {
     if (o->kind == OPTION_CHOICE)
-        return complain(EXIT_USAGE, "%s%s is '%s', not one of %s", dashes(o), o->name, text, o->shown);
+        return complain(EXIT_USAGE, "%s is '%s', not one of %s", name, text, o->shown);
     if (o->min != 0 || o->max != 0)
-        return complain(EXIT_USAGE, "%s%s is '%s', not a number from %.15g to %.15g", dashes(o), o->name, text, o->min,
-                        o->max);
-    return complain(EXIT_USAGE, "%s%s is '%s', not a number", dashes(o), o->name, text);
+        return complain(EXIT_USAGE, "%s is '%s', not a number from %.15g to %.15g", name, text, o->min, o->max);
+    return complain(EXIT_USAGE, "%s is '%s', not a number", name, text);
 }
 
-static int store(const option *o, const char *text, void *values)
+/* @p name: with its dashes, as complaints say it. */
+static int store(const option *o, const char *name, const char *text, void *values)
 {
     void *field = (char *)values + o->field;
     long long whole;
@@ -123,19 +139,19 @@ static int store(const option *o, const char *text, void *values)
         return OPTIONS_GO;
     case OPTION_INT:
         if (!read_whole(text, false, &whole) || whole < INT_MIN || whole > INT_MAX || out_of_range(o, (double)whole))
-            return wrong_value(o, text);
+            return wrong_value(o, name, text);
         *(int *)field = (int)whole;
         return OPTIONS_GO;
     case OPTION_SIZE:
         if (!read_whole(text, true, &whole) || whole < 0 || out_of_range(o, (double)whole))
-            return wrong_value(o, text);
+            return wrong_value(o, name, text);
         *(size_t *)field = (size_t)whole;
         return OPTIONS_GO;
     case OPTION_REAL: {
         char *end;
         double number = strtod(text, &end);
         if (end == text || *end || isspace((unsigned char)*text) || !isfinite(number) || out_of_range(o, number))
-            return wrong_value(o, text);
+            return wrong_value(o, name, text);
         *(double *)field = number;
         return OPTIONS_GO;
     }
@@ -146,14 +162,14 @@ static int store(const option *o, const char *text, void *values)
     case OPTION_TEXTS: {
         option_texts *texts = field;
         if (texts->count == OPTION_TEXTS_MAX)
-            return complain(EXIT_USAGE, "%s%s is given more than %d times", dashes(o), o->name, OPTION_TEXTS_MAX);
+            return complain(EXIT_USAGE, "%s is given more than %d times", name, OPTION_TEXTS_MAX);
         texts->items[texts->count++] = text;
         return OPTIONS_GO;
     }
     case OPTION_CHOICE: {
         int index = choice_index(o->shown, text);
         if (index < 0)
-            return wrong_value(o, text);
+            return wrong_value(o, name, text);
         *(int *)field = index;
         return OPTIONS_GO;
     }
@@ -178,8 +194,12 @@ int options_read(const char *usage, const option *table, size_t count, int argc,
         const option *o = options_find(table, count, word, &value);
         if (!o)
             return complain(EXIT_USAGE, "unknown option '%s' (see --help)", word);
+        char name[70];
+        int length;
+        const char *start = name_in(word, &length);
+        snprintf(name, sizeof name, "%s%.*s", dashes(length), length, start);
         if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value)
-            return complain(EXIT_USAGE, "%s%s takes no value", dashes(o), o->name);
+            return complain(EXIT_USAGE, "%s takes no value", name);
         while (o->kind == OPTION_NOTED && !value && i < argc && argv[i][0] != '-')
             i++;
         bool follows = i < argc && (argv[i][0] != '-' || !argv[i][1]);
@@ -187,10 +207,10 @@ int options_read(const char *usage, const option *table, size_t count, int argc,
             value = "-";
         if (takes_value(o->kind) && !value) {
             if (i >= argc)
-                return complain(EXIT_USAGE, "%s%s wants a value", dashes(o), o->name);
+                return complain(EXIT_USAGE, "%s wants a value", name);
             value = argv[i++];
         }
-        int code = store(o, value, values);
+        int code = store(o, name, value, values);
         if (code != OPTIONS_GO)
             return code;
     }

@@ -25,12 +25,12 @@ typedef struct option_texts {
 } option_texts;
 
 typedef struct option {
-    const char *name; /* without the dashes; one letter: -n as well as --n; * stands for any letters */
+    const char *name; /* or names, separated by |; without the dashes; one letter: -n; * stands for any letters */
     option_kind kind;
     size_t field;      /* offset into the values */
     double min, max;   /* for numbers; both 0 = any */
     const char *shown; /* what stands for the value in the help: "N", "SECONDS", "core|none" */
-    const char *help;  /* with unit and default; NULL = another name of the option above */
+    const char *help;  /* with unit and default */
 } option;
 
 enum { OPTIONS_GO = -1 }; /* no exit code: go on */
@@ -41,7 +41,9 @@ enum { OPTIONS_GO = -1 }; /* no exit code: go on */
 int options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values, int *rest);
 /* The first option of the table that @p word (with its dashes) names, or NULL; *value points behind "=", or is NULL. */
 const option *options_find(const option *table, size_t count, const char *word, const char **value);
-/* Was the option given? Only after options_read() on the same argv. */
+/* Was the option given, by one of its names? Only after options_read() on the same argv. */
 bool options_given(const char *name, int argc, char **argv);
+/* Word @p index of "a|b|c", which has *length letters; NULL behind the last. */
+const char *options_word(const char *words, int index, int *length);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A full disk shows itself only at the end: what was lost before is told there. */
+/* Opens and closes files of results. A full disk shows itself only at the end: what was lost before is told there. */
 #include "out.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "complain.h"
 
 FILE *out_open(const char *path)
 {
@@ -23,4 +25,9 @@ bool out_close(FILE *out)
 const char *out_name(const char *path)
 {
     return strcmp(path, "-") == 0 ? "standard output" : path;
+}
+
+int out_complain(const char *path)
+{
+    return complain(EXIT_FAILED, "cannot write '%s': %s", out_name(path), strerror(errno));
 }

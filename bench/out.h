@@ -11,5 +11,7 @@ FILE *out_open(const char *path);
 bool out_close(FILE *out);
 /* What a message calls it. */
 const char *out_name(const char *path);
+/* Complain that it cannot be opened or closed, as errno says; EXIT_FAILED. */
+int out_complain(const char *path);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each shape is one element with all that it looks like in its attributes: no viewer needs to know of styles. */
+/* Writes the shapes of pictures: each is one element of SVG with all that it looks like in its attributes, so that no
+ * viewer needs to know of styles. */
 #include "svg.h"
 
 #include <inttypes.h>
@@ -244,4 +245,17 @@ void svg_text(FILE *out, double x, double y, const svg_type *type, const char *f
     fputs(type->bold ? " font-weight=\"bold\">" : ">", out);
     svg_escape(out, text);
     fputs("</text>\n", out);
+}
+
+void svg_heading(FILE *out, const char *title, const char *about)
+{
+    svg_text(out, SVG_MARGIN, SVG_MARGIN + SVG_TITLE / 2.0,
+             &(svg_type){.size = SVG_TITLE, .colour = SVG_INK, .bold = true}, "%s", title);
+    svg_text(out, SVG_MARGIN, SVG_MARGIN + SVG_TITLE + SVG_LINE / 2.0 + 2,
+             &(svg_type){.size = SVG_SMALL, .colour = SVG_MUTED}, "%s", about);
+}
+
+double svg_heading_width(const char *title, const char *about)
+{
+    return fmax(1.1 * svg_text_width(title, SVG_TITLE), svg_text_width(about, SVG_SMALL)); /* the title is bold */
 }

@@ -71,6 +71,12 @@ void svg_arrow(FILE *out, double x1, double y1, double x2, double y2, double hea
 void svg_text(FILE *out, double x, double y, const svg_type *type, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* How a picture of its own begins: below a margin its title and a line about it. */
+enum { SVG_MARGIN = 24, SVG_TITLE = 16, SVG_SMALL = 11, SVG_LINE = 20 };
+enum { SVG_BELOW_HEADING = SVG_MARGIN + SVG_TITLE + SVG_LINE + 14 };
+void svg_heading(FILE *out, const char *title, const char *about);
+double svg_heading_width(const char *title, const char *about);
+
 /* How far ticks of an axis are apart: 1, 2 or 5 times a power of ten, not below @p least. */
 double svg_tick_step(double least);
 /* The room that a text takes, in whatever font: rather more. */

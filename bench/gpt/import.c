@@ -3,6 +3,7 @@
 #include "gpt/import.h"
 
 #include "gpt/text.h"
+#include "plural.h"
 
 int gpt_import(const gpt_options *o, gpt_failure *failure)
 {
@@ -15,7 +16,7 @@ int gpt_import(const gpt_options *o, gpt_failure *failure)
         code = gpt_megatron_write(&tokens, o->make_data, failure);
     if (!code)
         printf("%zu tokens of type %s in %zu document%s: %s.bin, %s.idx\n", tokens.count,
-               gpt_token_types[tokens.type].name, tokens.documents, tokens.documents == 1 ? "" : "s", o->make_data,
+               gpt_token_types[tokens.type].name, tokens.documents, plural(tokens.documents, "s"), o->make_data,
                o->make_data);
     gpt_tokens_close(&tokens);
     return code;

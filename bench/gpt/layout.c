@@ -6,6 +6,7 @@
 
 #include "gpt/batch.h"
 #include "gpt/model.h"
+#include "plural.h"
 
 static int plan_axes(gpt_layout *layout, const gpt_options *o, int ranks, gpt_failure *failure)
 {
@@ -14,7 +15,7 @@ static int plan_axes(gpt_layout *layout, const gpt_options *o, int ranks, gpt_fa
         return gpt_fail(failure, EXIT_USAGE,
                         "--tensor-model-parallel-size %d times --pipeline-model-parallel-size %d is %llu: it does not "
                         "divide a world of %d rank%s",
-                        o->tensor, o->pipeline, (unsigned long long)shared, ranks, ranks == 1 ? "" : "s");
+                        o->tensor, o->pipeline, (unsigned long long)shared, ranks, plural(ranks, "s"));
     layout->tensor = (size_t)o->tensor;
     layout->pipeline = (size_t)o->pipeline;
     layout->data = (size_t)ranks / (size_t)shared;
@@ -28,7 +29,7 @@ static int plan_batch(gpt_layout *layout, const gpt_options *o, gpt_failure *fai
         return gpt_fail(failure, EXIT_USAGE,
                         "--global-batch-size %d does not divide by --micro-batch-size %d times %zu data parallel "
                         "rank%s",
-                        o->global_batch, o->micro_batch, layout->data, layout->data == 1 ? "" : "s");
+                        o->global_batch, o->micro_batch, layout->data, plural(layout->data, "s"));
     return 0;
 }
 
@@ -61,7 +62,7 @@ int gpt_layout_plan(gpt_layout *layout, const gpt_options *options, int ranks, g
     *layout = (gpt_layout){0};
     if (options->world_size && options->world_size != ranks)
         return gpt_fail(failure, EXIT_USAGE, "--world-size is %d, but there %s %d rank%s", options->world_size,
-                        ranks == 1 ? "is" : "are", ranks, ranks == 1 ? "" : "s");
+                        ranks == 1 ? "is" : "are", ranks, plural(ranks, "s"));
     if (plan_axes(layout, options, ranks, failure) || plan_batch(layout, options, failure))
         return failure->code;
     return plan_schedule(layout, options, failure);

@@ -114,9 +114,8 @@ static const option table[] = {
     {"bf16", OPTION_FLAG, AT(bf16), 0, 0, NULL, "parameters in bf16; gradients and optimizer stay fp32"},
     {"seed", OPTION_SIZE, AT(seed), 0, 1e18, "N", "of weights and samples (1234)"},
 
-    {"data", OPTION_TEXT, AT(data), 0, 0, "PATH",
+    {"data|data-path", OPTION_TEXT, AT(data), 0, 0, "PATH",
      "text, Megatron's .bin/.idx, llm.c's .bin (/usr/share/common-licenses)"},
-    {"data-path", OPTION_TEXT, AT(data), 0, 0, "PATH", NULL},
     {"make-data", OPTION_TEXT, AT(make_data), 0, 0, "OUT", "only write the data as OUT.bin and OUT.idx of Megatron"},
     {"mock-data", OPTION_FLAG, AT(mock), 0, 0, NULL, "a made-up text instead"},
     {"tokenizer-type", OPTION_CHOICE, AT(tokenizer), 0, 0, "bytes|NullTokenizer",
@@ -133,21 +132,11 @@ static const option table[] = {
      "with --plan: ranks there would be (tensor times pipeline parallel ranks)"},
     {"plan-rank", OPTION_INT, AT(plan_rank), 0, 1 << 20, "RANK", "with --plan: whose buckets and bytes (0)"},
 
-    {"use-mcore-models", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
-    {"transformer-impl", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"attention-backend", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"use-flash-attn", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"tensorboard-dir", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
-    {"log-memory-to-tensorboard", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"use-pytorch-profiler", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"profile", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
-    {"profile-*", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"wandb-*", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"ckpt-format", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
-    {"save-interval", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"eval-*", OPTION_NOTED, 0, 0, 0, NULL, NULL},
-    {"distributed-backend", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
-    {"no-*-fusion", OPTION_NOTED, 0, 0, 0, NULL, NULL},
+    {"use-mcore-models|transformer-impl|attention-backend|use-flash-attn", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
+    {"tensorboard-dir|log-memory-to-tensorboard|use-pytorch-profiler", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
+    {"profile|profile-*|wandb-*", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
+    {"ckpt-format|save-interval|eval-*", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
+    {"distributed-backend|no-*-fusion", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
 };
 enum { OPTIONS = sizeof table / sizeof *table };
 _Static_assert((int)OPTIONS <= (int)GPT_OPTIONS_MOST, "as many as the header says");
@@ -157,8 +146,7 @@ static const option refused[] = {
     {"fp16", OPTION_NOTED, 0, 0, 0, NULL, "fp16"},
     {"fp8*", OPTION_NOTED, 0, 0, 0, NULL, "fp8"},
     {"fp4*", OPTION_NOTED, 0, 0, 0, NULL, "fp4"},
-    {"moe-*", OPTION_NOTED, 0, 0, 0, NULL, "experts"},
-    {"expert-*", OPTION_NOTED, 0, 0, 0, NULL, "experts"},
+    {"moe-*|expert-*", OPTION_NOTED, 0, 0, 0, NULL, "experts"},
     {"add-qkv-bias", OPTION_NOTED, 0, 0, 0, NULL, "biases"},
     {"add-position-embedding", OPTION_NOTED, 0, 0, 0, NULL, "learned positions"},
     {"qk-layernorm", OPTION_NOTED, 0, 0, 0, NULL, "norms of queries and keys"},
@@ -200,29 +188,21 @@ int gpt_options_read(gpt_options *options, int argc, char **argv, gpt_failure *f
     return failure->code ? failure->code : OPTIONS_GO;
 }
 
-/* Word @p index of "a|b|c". */
-static const char *choice_of(const char *words, int index, int *length)
-{
-    for (; index > 0; index--)
-        words += strcspn(words, "|") + 1;
-    *length = (int)strcspn(words, "|");
-    return words;
-}
-
 static void print_default(const option *o, const void *field, FILE *out)
 {
-    int length;
+    int name_length, length;
+    const char *name = options_word(o->name, 0, &name_length);
     if (o->kind == OPTION_INT && *(const int *)field > 0)
-        fprintf(out, " --%s %d", o->name, *(const int *)field);
+        fprintf(out, " --%.*s %d", name_length, name, *(const int *)field);
     else if (o->kind == OPTION_SIZE && *(const size_t *)field > 0)
-        fprintf(out, " --%s %zu", o->name, *(const size_t *)field);
+        fprintf(out, " --%.*s %zu", name_length, name, *(const size_t *)field);
     else if (o->kind == OPTION_REAL && *(const double *)field > 0)
-        fprintf(out, " --%s %g", o->name, *(const double *)field);
+        fprintf(out, " --%.*s %g", name_length, name, *(const double *)field);
     else if (o->kind == OPTION_CHOICE) {
-        const char *word = choice_of(o->shown, *(const int *)field, &length);
-        fprintf(out, " --%s %.*s", o->name, length, word);
+        const char *word = options_word(o->shown, *(const int *)field, &length);
+        fprintf(out, " --%.*s %.*s", name_length, name, length, word);
     } else if (o->kind == OPTION_TEXT && *(const char *const *)field)
-        fprintf(out, " --%s %s", o->name, *(const char *const *)field);
+        fprintf(out, " --%.*s %s", name_length, name, *(const char *const *)field);
 }
 
 void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *out)
@@ -238,7 +218,7 @@ void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *o
     }
     fprintf(out, "%sweft: defaults:", *lead ? "" : "\n");
     for (const option *o = table; o < table + OPTIONS; o++)
-        if (o->kind != OPTION_NOTED && o->help && !options_given(o->name, argc, argv))
+        if (o->kind != OPTION_NOTED && !options_given(o->name, argc, argv))
             print_default(o, (const char *)options + o->field, out);
     fprintf(out, "\n");
     if (!options->sharded_optimizer)

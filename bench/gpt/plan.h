@@ -42,7 +42,6 @@ typedef struct gpt_plan {
 int gpt_plan_open(gpt_plan *plan, const gpt_options *options, gpt_failure *failure);
 void gpt_plan_close(gpt_plan *plan);
 /* Say it to people, or as JSON. */
-int gpt_plan_print(const gpt_plan *plan, FILE *text, gpt_failure *failure);
 int gpt_plan_print_json(const gpt_plan *plan, FILE *out, gpt_failure *failure);
 /* All of it: make the plan and write it where the options say. Returns the exit code; failure says why. */
 int gpt_plan_run(const gpt_options *options, gpt_failure *failure);

@@ -7,6 +7,7 @@
 #include "gpt/plan.h"
 #include "gpt/report.h"
 #include "json.h"
+#include "plural.h"
 
 /* What a rank keeps, and how it is called. */
 static const struct {
@@ -46,23 +47,18 @@ static const char *size_text(double bytes, char text[32])
     return text;
 }
 
-static const char *many(size_t count, const char *one, const char *more)
-{
-    return count == 1 ? one : more;
-}
-
 static void print_head(const gpt_plan *plan, FILE *text)
 {
     const gpt_options *o = plan->options;
     const gpt_layout *l = &plan->layout;
     fprintf(text, "a plan for %d rank%s, layout %s; nothing is started\n", plan->ranks,
-            many((size_t)plan->ranks, "", "s"), plan->layout_text);
+            plural((size_t)plan->ranks, "s"), plan->layout_text);
     fprintf(text,
             "%zu parameters in %s, %zu in each of %zu layer%s; state %.2f bytes per padded element, padding %.2f %%\n",
             plan->total_params, o->bf16 ? "bf16" : "fp32", plan->layer_params, plan->shape.layers,
-            many(plan->shape.layers, "", "s"), plan->state_bytes, 100 * plan->padding);
+            plural(plan->shape.layers, "s"), plan->state_bytes, 100 * plan->padding);
     fprintf(text, "a step is %d samples of %d tokens, %zu microbatch%s of %d on each replica; bubble %.2f %%\n",
-            o->global_batch, o->sequence, l->microbatches, many(l->microbatches, "", "es"), o->micro_batch,
+            o->global_batch, o->sequence, l->microbatches, plural(l->microbatches, "es"), o->micro_batch,
             100 * plan->bubble);
 }
 
@@ -149,7 +145,7 @@ static void print_buckets(const gpt_plan *plan, FILE *text)
     print_more(count, shown, text);
 }
 
-int gpt_plan_print(const gpt_plan *plan, FILE *text, gpt_failure *failure)
+static int print_plan(const gpt_plan *plan, FILE *text, gpt_failure *failure)
 {
     print_head(plan, text);
     if (print_groups(plan, text, failure))
@@ -261,7 +257,7 @@ int gpt_plan_run(const gpt_options *options, gpt_failure *failure)
         if (report.json)
             gpt_plan_print_json(&plan, report.json, failure);
         if (report.text == stdout) /* else JSON is there */
-            gpt_plan_print(&plan, report.text, failure);
+            print_plan(&plan, report.text, failure);
         gpt_failure late = {0};
         if (gpt_report_close(&report, &late) && !failure->code)
             *failure = late;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Says it to people, and has the JSON and the page written beside it. */
+/* Reports a training to people, step by step, and has its JSON and its page written beside that. */
 #include "gpt/report.h"
 
 #include <errno.h>
@@ -7,21 +7,15 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "out.h"
+#include "plural.h"
 
-static uint64_t now_ns(void)
+static double seconds_since(int64_t began_ns)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double seconds_since(uint64_t began_ns)
-{
-    return (double)(now_ns() - began_ns) * 1e-9;
+    return (double)(clock_ns() - began_ns) * 1e-9;
 }
 
 static FILE *open_file(const char *path, gpt_failure *failure)
@@ -51,15 +45,15 @@ void gpt_report_setup(gpt_report *r, const gpt_setup *s)
     if (!r->text)
         return;
     fprintf(r->text, "%d rank%s, layout %s; a step is %d samples of %d %ss, %zu microbatch%s of %d on each replica\n",
-            s->ranks, s->ranks == 1 ? "" : "s", s->layout, o->global_batch, o->sequence, s->unit, s->microbatches,
-            s->microbatches == 1 ? "" : "es", o->micro_batch);
+            s->ranks, plural(s->ranks, "s"), s->layout, o->global_batch, o->sequence, s->unit, s->microbatches,
+            plural(s->microbatches, "es"), o->micro_batch);
     fprintf(r->text,
             "%zu parameters in %s, %zu of them on rank 0; state %.2f bytes per padded element, padding %.2f %%\n",
             s->params_total, o->bf16 ? "bf16" : "fp32", s->params_local, s->state_bytes, 100 * s->padding);
     fprintf(r->text, "%zu %ss to train on, %zu held out\n", s->tokens_to_train, s->unit, s->tokens_held_out);
     fprintf(r->text, "products of matrices: %s\n", s->products);
     fflush(r->text);
-    r->began_ns = now_ns();
+    r->began_ns = clock_ns();
 }
 
 /* ---- steps ---- */
@@ -165,13 +159,13 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
         gpt_html_page(r->html, &(gpt_page){r->options, setup, s, r->losses, seconds_since(r->began_ns)});
     int steps = r->options->iterations;
     fprintf(r->text, "%d step%s in %.1f s; loss %.3f at first, %.3f on average over the last %d", steps,
-            steps == 1 ? "" : "s", seconds_since(r->began_ns), s->loss_first, s->loss_last10,
+            plural(steps, "s"), seconds_since(r->began_ns), s->loss_first, s->loss_last10,
             steps < GPT_LAST ? steps : GPT_LAST);
     if (isfinite(s->loss_held_out))
         fprintf(r->text, ", %.3f held out", s->loss_held_out);
     fprintf(r->text, " (nats a %s)\n", setup->unit);
     print_columns(r->text);
-    snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, setup->ranks == 1 ? "" : "s");
+    snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, plural(setup->ranks, "s"));
     print_times(r->text, who, &s->times);
     snprintf(who, sizeof who, "rank %d, computed longest", s->slowest_rank);
     if (setup->ranks > 1)

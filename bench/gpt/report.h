@@ -13,7 +13,7 @@ typedef struct gpt_report {
     FILE *text, *json, *html; /* NULL: not wanted */
     double *losses;           /* of every step, for the page; NULL if there is none */
     bool bar;
-    uint64_t began_ns;
+    int64_t began_ns;
 } gpt_report;
 
 /* How a training begins. */

@@ -6,6 +6,7 @@
 
 #include "gpt/report.h"
 #include "legend.h"
+#include "plural.h"
 
 static const char head[] =
     "<meta charset=\"utf-8\"/>\n"
@@ -21,11 +22,6 @@ static const char head[] =
     "th { font-weight: normal; text-align: left; color: #666666; padding: 0.15em 2em 0.15em 0; }\n"
     "td { font-variant-numeric: tabular-nums; }\n"
     "</style>\n";
-
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
 
 /* ---- the loss ---- */
 
@@ -195,7 +191,7 @@ static void put_times(FILE *out, const gpt_page *page)
         if (gpt_times_shown[i].column)
             legend_add(&meaning, LEGEND_BOX, time_colours[i], gpt_times_shown[i].column);
     svg_open(out, WIDTH, legend_y + LEGEND_LINE, "the time of a step");
-    snprintf(who, sizeof who, "mean of %d rank%s", page->setup->ranks, plural(page->setup->ranks));
+    snprintf(who, sizeof who, "mean of %d rank%s", page->setup->ranks, plural(page->setup->ranks, "s"));
     draw_bar(out, who, &s->times, longest, 4);
     snprintf(who, sizeof who, "rank %d, computed longest", s->slowest_rank);
     if (bars > 1)
@@ -236,7 +232,7 @@ static void put_figures(FILE *out, const gpt_page *page)
     put_figure(out, "memory", "%.2f bytes an element for values, gradients and optimizer; %.2f %% padding",
                s->state_bytes, 100 * s->padding);
     put_figure(out, "batch", "%d samples of %d %ss; %zu microbatch%s of %d on each replica", o->global_batch,
-               o->sequence, s->unit, s->microbatches, s->microbatches == 1 ? "" : "es", o->micro_batch);
+               o->sequence, s->unit, s->microbatches, plural(s->microbatches, "es"), o->micro_batch);
     put_figure(out, "data", "%zu %ss to train on, %zu held out", s->tokens_to_train, s->unit, s->tokens_held_out);
     put_figure(out, "loss", "%.4f at first, %.4f on average over the last %d", sum->loss_first, sum->loss_last10,
                o->iterations < GPT_LAST ? o->iterations : GPT_LAST);
@@ -258,9 +254,9 @@ void gpt_html_page(FILE *out, const gpt_page *page)
     const gpt_setup *s = page->setup;
     int steps = page->options->iterations;
     fprintf(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n%s<title>weft gpt on %d rank%s</title>\n</head>\n", head,
-            s->ranks, plural(s->ranks));
-    fprintf(out, "<body>\n<h1>A GPT trained by weft on %d rank%s</h1>\n", s->ranks, plural(s->ranks));
-    fprintf(out, "<p>%d step%s in %.1f s: the loss went from %.3f to %.3f nats a %s.</p>\n", steps, plural(steps),
+            s->ranks, plural(s->ranks, "s"));
+    fprintf(out, "<body>\n<h1>A GPT trained by weft on %d rank%s</h1>\n", s->ranks, plural(s->ranks, "s"));
+    fprintf(out, "<p>%d step%s in %.1f s: the loss went from %.3f to %.3f nats a %s.</p>\n", steps, plural(steps, "s"),
             page->seconds, page->summary->loss_first, page->summary->loss_last10, s->unit);
     fputs("<h2>Loss</h2>\n", out);
     put_losses(out, page);

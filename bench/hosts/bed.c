@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "complain.h"
+#include "hosts/cables.h"
 #include "hosts/file.h"
 #include "hosts/helper.h"
-#include "hosts/link.h"
 
 static bool become_root_of_namespace(uid_t uid, gid_t gid)
 {
@@ -76,7 +76,7 @@ int bed_open(bed *b, const bed_plan *plan)
         code = host_start(&b->hosts[i], i, &plan->hosts, b->alive);
         b->made += code == EXIT_DONE;
     }
-    return code == EXIT_DONE ? link_all(b) : code;
+    return code == EXIT_DONE ? cables_lay(b) : code;
 }
 
 void bed_close(bed *b)

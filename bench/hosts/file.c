@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One read or write each, as such files want it. */
+/* Reads and writes short files of the kernel, under /proc and /sys, each in one piece, as such files want it. */
 #include "hosts/file.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors, and the words, with which kernels say that they do not permit or have something. */
+/* Knows the errors, and the words, with which kernels say that they do not permit or have something. */
 #include "hosts/permit.h"
 
 #include <errno.h>

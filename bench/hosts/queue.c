@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of frames: none is split, so the last piece of the memory may stay empty. */
+/* Keeps the frames on their way through a switch in a ring: none is split, so the last piece of the memory may stay
+ * empty. */
 #include "hosts/queue.h"
 
 #include <string.h>

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "complain.h"
 #include "hosts/helper.h"
 #include "hosts/permit.h"
@@ -42,13 +43,6 @@ typedef struct the_switch {
     port ports[HOSTS_MOST];
     uint64_t random;
 } the_switch;
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- ports ---- */
 
@@ -150,17 +144,17 @@ static bool is_behind(const port *p, int64_t now)
 static void receive(the_switch *s, int from)
 {
     static char data[FRAME_BYTES];
-    for (int i = 0; i < AT_ONCE && !is_behind(&s->ports[from], now_ns()); i++) {
+    for (int i = 0; i < AT_ONCE && !is_behind(&s->ports[from], clock_ns()); i++) {
         ssize_t n = read(s->ports[from].fd, data, sizeof data);
         if (n < (ssize_t)(sizeof(struct virtio_net_hdr) + ETHERNET_BYTES))
             return;
-        take(s, from, data, (size_t)n, now_ns());
+        take(s, from, data, (size_t)n, clock_ns());
     }
 }
 
 static void wait_until(struct pollfd *polls, int count, int64_t next)
 {
-    int64_t left = later(next - now_ns(), 0);
+    int64_t left = later(next - clock_ns(), 0);
     struct timespec t = {left / 1000000000, left % 1000000000};
     if (ppoll(polls, (nfds_t)count, next == NEVER ? NULL : &t, NULL) < 0)
         for (int i = 0; i < count; i++)
@@ -177,7 +171,7 @@ static void serve(void *argument, int end)
     /* A wire does not wait for ranks that keep every core busy. It is no error if that is not permitted. */
     sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 10});
     while (!polls[ports].revents) {
-        int64_t now = now_ns(), next = NEVER;
+        int64_t now = clock_ns(), next = NEVER;
         for (int i = 0; i < ports; i++) {
             port *p = &s->ports[i];
             int64_t due = deliver(p, now), reads = is_behind(p, now) ? p->sends_until_ns - BACKLOG_NS : NEVER;

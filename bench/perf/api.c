@@ -3,27 +3,19 @@
  * medians over rounds; both sides of a difference are measured in turn, round by round. */
 #include "perf/api.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include <weft/weft.h>
 
+#include "clock.h"
 #include "complain.h"
+#include "cores.h"
 #include "json.h"
 #include "option.h"
 #include "out.h"
-#include "perf/cores.h"
 #include "perf/statistics.h"
-
-#define TRY(call)                         \
-    do {                                  \
-        weft_result try_result_ = (call); \
-        if (try_result_ != WEFT_OK)       \
-            return try_result_;           \
-    } while (0)
+#include "perf/try.h"
 
 typedef struct values {
     int rounds, repeats;
@@ -47,18 +39,11 @@ static const char usage[] =
 /* What is timed: `repeats` calls; the answer is the ns of one of them. */
 typedef weft_result (*timed)(void *what, int repeats);
 
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 static weft_result time_one(timed call, void *what, int repeats, double *ns)
 {
-    double begin = now_ns();
+    int64_t begin = clock_ns();
     TRY(call(what, repeats));
-    *ns = (now_ns() - begin) / repeats;
+    *ns = (double)(clock_ns() - begin) / repeats;
     return WEFT_OK;
 }
 
@@ -220,7 +205,7 @@ static weft_result run_rank(weft_world *world, void *argument)
     int ranks[2] = {0, 1}, count = weft_world_size(world);
     subject s = {.world = world};
     weft_params *params[2] = {NULL, NULL};
-    perf_bind_thread(weft_world_rank(world), count);
+    cores_share(weft_world_rank(world), count);
     weft_result result = weft_comm_create(world, "perf", ranks, count, NULL, &s.comm);
     if (result == WEFT_OK)
         result = make_set(s.comm, 1, &params[0], &s.one);
@@ -246,13 +231,13 @@ int perf_api(int argc, char **argv)
         return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf api --help)", argv[rest]);
     FILE *json = v.json ? out_open(v.json) : NULL, *text = json == stdout ? stderr : stdout;
     if (v.json && !json)
-        return complain(EXIT_FAILED, "cannot write '%s': %s", v.json, strerror(errno));
+        return out_complain(v.json);
     fprintf(text, "%-58s %5s %10s\n", "call", "ranks", "ns");
     code = EXIT_DONE;
     for (int ranks = 1; ranks <= 2 && code == EXIT_DONE; ranks++)
         if (weft_team_run(ranks, NULL, run_rank, &(job){&v, ranks, text, json}) != WEFT_OK)
             code = complain(EXIT_FAILED, "%s", weft_last_error());
     if (json && !out_close(json))
-        code = complain(EXIT_FAILED, "cannot write '%s': %s", out_name(v.json), strerror(errno));
+        code = out_complain(v.json);
     return code;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places lie a cache line more than their size apart, so that they do not meet in the same sets of a cache. */
+/* Divides the memory of a rank into places for inputs and outputs. They lie a cache line more than their size apart,
+ * so that they do not meet in the same sets of a cache. */
 #include "perf/buffers.h"
 
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Fraction bits and least exponent of the types that are kept in less than C's float. */
+/* Fraction bits and bias of the exponent of the types that are kept in less than C's float. */
 typedef struct half {
     int fraction, bias;
 } half;
@@ -28,7 +28,7 @@ static uint64_t bits_of(half h, double number)
     uint64_t sign = signbit(number) ? 1u << 15 : 0, infinity = ((1u << (15 - h.fraction)) - 1) << h.fraction;
     double size = fabs(number);
     if (isnan(number))
-        return infinity | 1;
+        return infinity | 1u << (h.fraction - 1); /* one that is quiet */
     if (isinf(size) || size == 0)
         return sign | (size == 0 ? 0 : infinity);
     int exponent;
@@ -96,47 +96,100 @@ double perf_element_epsilon(weft_dtype dtype)
     return epsilon[dtype];
 }
 
-/* Partial results of 16-bit types are fp32, as those of fp32. */
-static double combine(weft_dtype dtype, weft_reduction reduction, double a, double b)
+bool perf_element_is_whole(weft_dtype dtype)
 {
-    double result = a;
-    if (reduction == WEFT_MIN || reduction == WEFT_MAX)
-        return (reduction == WEFT_MIN ? b < a : b > a) ? b : a;
-    if (dtype == WEFT_FP64)
-        result = reduction == WEFT_PRODUCT ? a * b : a + b;
-    else /* the fp64 result of two fp32 rounds to what fp32 arithmetic gives */
-        result = (double)(float)(reduction == WEFT_PRODUCT ? a * b : a + b);
+    return perf_element_epsilon(dtype) == 0;
+}
+
+perf_element perf_element_load(const void *at, weft_dtype dtype)
+{
+    perf_element element = 0;
+    memcpy(&element, at, weft_dtype_bytes(dtype)); /* hosts are little-endian */
+    return element;
+}
+
+void perf_element_store(void *at, weft_dtype dtype, perf_element element)
+{
+    memcpy(at, &element, weft_dtype_bytes(dtype));
+}
+
+perf_element perf_element_cut(weft_dtype dtype, uint64_t bits)
+{
+    size_t width = 8 * weft_dtype_bytes(dtype);
+    return width < 64 ? bits & (((uint64_t)1 << width) - 1) : bits;
+}
+
+/* ------------------------------------------------------------------------------------------- reductions */
+
+/* Of whole elements. */
+static bool is_less(weft_dtype dtype, perf_element a, perf_element b)
+{
+    if (dtype == WEFT_INT32)
+        return (int32_t)(uint32_t)a < (int32_t)(uint32_t)b;
+    return dtype == WEFT_INT64 ? (int64_t)a < (int64_t)b : a < b;
+}
+
+static perf_element combine_whole(weft_dtype dtype, weft_reduction reduction, perf_element a, perf_element b)
+{
+    switch (reduction) {
+    case WEFT_MIN:
+        return is_less(dtype, b, a) ? b : a;
+    case WEFT_MAX:
+        return is_less(dtype, a, b) ? b : a;
+    case WEFT_PRODUCT:
+        return perf_element_cut(dtype, a * b);
+    default:
+        return perf_element_cut(dtype, a + b);
+    }
+}
+
+static double combine_exactly(weft_reduction reduction, double a, double b)
+{
+    switch (reduction) {
+    case WEFT_MIN:
+        return isnan(a) || isnan(b) ? NAN : b < a ? b : a;
+    case WEFT_MAX:
+        return isnan(a) || isnan(b) ? NAN : b > a ? b : a;
+    case WEFT_PRODUCT:
+        return a * b;
+    default:
+        return a + b;
+    }
+}
+
+/* Partial results are fp64, or fp32: the fp64 result of two fp32 rounds to what fp32 arithmetic gives. */
+static double rounded(weft_dtype dtype, double number)
+{
+    return dtype == WEFT_FP64 ? number : (double)(float)number;
+}
+
+static perf_element reduce_whole(weft_dtype dtype, weft_reduction reduction, const perf_element *elements, int count)
+{
+    perf_element result = elements[0];
+    for (int r = 1; r < count; r++)
+        result = combine_whole(dtype, reduction, result, elements[r]);
     return result;
 }
 
-static perf_element reduce_floating(weft_dtype dtype, weft_reduction reduction, const perf_element *elements, int count)
+static double reduce_group(weft_dtype dtype, weft_reduction reduction, const perf_element *elements, int count)
 {
     double result = perf_element_number(dtype, elements[0]);
     for (int r = 1; r < count; r++)
-        result = combine(dtype, reduction, result, perf_element_number(dtype, elements[r]));
-    if (reduction == WEFT_AVERAGE)
-        result = dtype == WEFT_FP64 ? result / count : (double)((float)result / (float)count);
-    return perf_element_of(dtype, result);
+        result = rounded(dtype, combine_exactly(reduction, result, perf_element_number(dtype, elements[r])));
+    return result;
 }
 
-static perf_element reduce_integers(weft_dtype dtype, weft_reduction reduction, const perf_element *elements, int count)
+perf_element perf_element_reduce(weft_dtype dtype, weft_reduction reduction, const perf_element *elements, int count,
+                                 int group)
 {
-    perf_element result = elements[0];
-    for (int r = 1; r < count; r++) {
-        perf_element e = elements[r];
-        bool less = perf_element_number(dtype, e) < perf_element_number(dtype, result);
-        bool more = perf_element_number(dtype, e) > perf_element_number(dtype, result);
-        if (reduction == WEFT_MIN || reduction == WEFT_MAX)
-            result = (reduction == WEFT_MIN ? less : more) ? e : result;
-        else
-            result = reduction == WEFT_PRODUCT ? result * e : result + e;
+    if (perf_element_is_whole(dtype))
+        return reduce_whole(dtype, reduction, elements, count);
+    double result = 0;
+    for (int first = 0; first < count; first += group) {
+        double next = reduce_group(dtype, reduction, elements + first, first + group < count ? group : count - first);
+        result = first ? rounded(dtype, combine_exactly(reduction, result, next)) : next;
     }
-    size_t bits = 8 * weft_dtype_bytes(dtype);
-    return bits < 64 ? result & (((perf_element)1 << bits) - 1) : result;
-}
-
-perf_element perf_element_reduce(weft_dtype dtype, weft_reduction reduction, const perf_element *elements, int count)
-{
-    return perf_element_epsilon(dtype) > 0 ? reduce_floating(dtype, reduction, elements, count)
-                                           : reduce_integers(dtype, reduction, elements, count);
+    if (reduction == WEFT_AVERAGE)
+        result = rounded(dtype, result / count);
+    return perf_element_of(dtype, result);
 }

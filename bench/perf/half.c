@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs are written and outputs are spoiled before the timed calls, and all outputs are looked at after them. */
+/* Checks and times one half of a row, which is an operation of one size out of place or in place: inputs are written
+ * and outputs are spoiled before the timed calls, and all outputs are looked at after them. */
 #include "perf/half.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(call)                         \
-    do {                                  \
-        weft_result try_result_ = (call); \
-        if (try_result_ != WEFT_OK)       \
-            return try_result_;           \
-    } while (0)
+#include "perf/try.h"
 
 /* ------------------------------------------------------------------------------------------- making */
 

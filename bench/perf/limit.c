@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The traffic of operations that do everything once: sums are made where their parts meet, copies go straight. */
+/* Tells what a rank must read and write for an operation in which everything is done once: sums are made where their
+ * parts meet, copies go straight. */
 #include "perf/limit.h"
 
 bool perf_limit_of(const perf_subject *s, bool in_place, perf_limit *limit_out)
@@ -22,11 +23,6 @@ bool perf_limit_of(const perf_subject *s, bool in_place, perf_limit *limit_out)
     }
     *limit_out = limit;
     return true;
-}
-
-size_t perf_limit_bytes(const perf_subject *s)
-{
-    return perf_size_of(s) + weft_dtype_bytes(s->dtype) * (size_t)s->ranks;
 }
 
 const perf_limit_ways *perf_limit_ways_here(void)

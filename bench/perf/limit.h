@@ -16,16 +16,13 @@ typedef struct perf_limit {
 
 /* False: there is none known for such a row. */
 bool perf_limit_of(const perf_subject *s, bool in_place, perf_limit *limit_out);
-/* What the two buffers hold for it, in bytes. */
-size_t perf_limit_bytes(const perf_subject *s);
 
+enum { PERF_LIMIT_WAYS = 3 };
 /* Ways to do it, in one instruction set: with ordinary stores, with stores that go past the caches, and with the
  * processor's own instruction for copying. */
 typedef struct perf_limit_ways {
-    const char *name;
-    void (*way[3])(const perf_limit *limit, const char *from, char *to); /* NULL: no such */
+    void (*way[PERF_LIMIT_WAYS])(const perf_limit *limit, const char *from, char *to); /* NULL: no such */
 } perf_limit_ways;
-enum { PERF_LIMIT_WAYS = 3 };
 /* For the best instruction set that this processor has. */
 const perf_limit_ways *perf_limit_ways_here(void);
 

@@ -37,8 +37,6 @@ enum { WIDTH = sizeof(lane) / sizeof(float) };
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
-#define TEXT_(a)    #a
-#define TEXT(a)     TEXT_(a)
 
 /* Where the sum is written: over the parts, or side by side. */
 static float *place(const perf_limit *limit, const char *from, char *to, size_t number)
@@ -135,4 +133,4 @@ static void by_instruction(const perf_limit *limit, const char *from, char *to)
 #define by_instruction NULL
 #endif
 
-const perf_limit_ways JOIN(perf_limit_ways_, WAYS) = {TEXT(WAYS), {plainly, past_caches, by_instruction}};
+const perf_limit_ways JOIN(perf_limit_ways_, WAYS) = {{plainly, past_caches, by_instruction}};

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times are taken by the trace clock, which costs a few ns. */
+/* Times a loop of calls on all ranks at once, by the trace clock, which costs a few ns. */
 #include "perf/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <weft/trace.h>
 
-#define TRY(call)                         \
-    do {                                  \
-        weft_result try_result_ = (call); \
-        if (try_result_ != WEFT_OK)       \
-            return try_result_;           \
-    } while (0)
+#include "perf/try.h"
 
 weft_result perf_clock_open(perf_clock *clock, weft_comm *control, size_t most_samples, perf_pick pick)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of operations. */
+/* The table of operations that can be measured. */
 #include "perf/operations.h"
 
 #include <string.h>

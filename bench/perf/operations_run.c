@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the command line to the ranks, and from what they found to the exit code. */
+/* Runs `weft perf OPERATION...`: from the command line to the ranks, and from what they found to the exit code. */
 #include "perf/operations_run.h"
 
 #include <stdio.h>

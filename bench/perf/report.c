@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table: as nccl-tests prints it, with what it lacks behind it, and every piece flushed. */
+/* Prints the table of `weft perf`: as nccl-tests does, with what that lacks behind it, and every piece flushed. */
 #include "perf/report.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 #include <time.h>
 #include <weft/version.h>
 
-#include "perf/cores.h"
 #include "perf/measure.h"
+#include "perf/probe.h"
 #include "perf/product.h"
 
 /* ------------------------------------------------------------------------------------------- the head */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of a half row, once for JSON and CSV. */
+/* Lists the fields of a half row, once for JSON and CSV. */
 #include <math.h>
 #include <string.h>
 

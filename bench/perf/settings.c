@@ -9,62 +9,45 @@
 #include <string.h>
 
 #include "complain.h"
+#include "perf/element.h"
 
 #define FIELD(name) offsetof(perf_settings, name)
 /* Any other value would ask for what is not here. */
 #define ZERO(help) OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help
 
 static const option table[] = {
-    {"b", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", "smallest size; K M G may follow (default 32M)"},
-    {"minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", NULL},
-    {"e", OPTION_SIZE, FIELD(max_bytes), 0, 0, "BYTES", "largest size (default 32M, or the smallest if that is more)"},
-    {"maxbytes", OPTION_SIZE, FIELD(max_bytes), 0, 0, "BYTES", NULL},
-    {"i", OPTION_SIZE, FIELD(step_bytes), 0, 0, "BYTES", "from size to size, without -f (default 1M)"},
-    {"stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 0, "BYTES", NULL},
-    {"f", OPTION_REAL, FIELD(factor), 1, 1e9, "X", "from size to size, multiplied (default 1: off)"},
-    {"stepfactor", OPTION_REAL, FIELD(factor), 1, 1e9, "X", NULL},
-    {"o", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", "sum, prod, max, min, avg or all (default sum)"},
-    {"op", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", NULL},
-    {"d", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE",
+    {"b|minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", "smallest size; K M G may follow (default 32M)"},
+    {"e|maxbytes", OPTION_SIZE, FIELD(max_bytes), 0, 0, "BYTES",
+     "largest size (default 32M, or the smallest if that is more)"},
+    {"i|stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 0, "BYTES", "from size to size, without -f (default 1M)"},
+    {"f|stepfactor", OPTION_REAL, FIELD(factor), 1, 1e9, "X", "from size to size, multiplied (default 1: off)"},
+    {"o|op", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", "sum, prod, max, min, avg or all (default sum)"},
+    {"d|datatype", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE",
      "float, half, bfloat16, double, int32, int64, uint8 or all (default float)"},
-    {"datatype", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE", NULL},
-    {"r", OPTION_TEXT, FIELD(root), 0, 0, "RANK", "root; all, or -1: each in turn (default 0)"},
-    {"root", OPTION_TEXT, FIELD(root), 0, 0, "RANK", NULL},
-    {"t", OPTION_INT, FIELD(threads), 1, 256, "N",
+    {"r|root", OPTION_TEXT, FIELD(root), 0, 0, "RANK", "root; all, or -1: each in turn (default 0)"},
+    {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
      "ranks are N threads of this process, a core each if there are so many"},
-    {"nthreads", OPTION_INT, FIELD(threads), 1, 256, "N", NULL},
-    {"g", OPTION_INT, FIELD(gpus), 1, 256, "N", "the same, multiplied with -t: there are no GPUs here (default 1)"},
-    {"ngpus", OPTION_INT, FIELD(gpus), 1, 256, "N", NULL},
-    {"n", OPTION_INT, FIELD(iterations), 1, 100000, "N", "timed samples (default: 20 or more, see above)"},
-    {"iters", OPTION_INT, FIELD(iterations), 1, 100000, "N", NULL},
-    {"w", OPTION_INT, FIELD(warmup), 0, 1000000, "N", "calls before, not timed (default 1)"},
-    {"warmup_iters", OPTION_INT, FIELD(warmup), 0, 1000000, "N", NULL},
-    {"m", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N", "operations in flight at once (default 1)"},
-    {"agg_iters", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N", NULL},
-    {"N", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", "run all of it N times; 0: for ever (default 1)"},
-    {"run_cycles", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", NULL},
-    {"c", OPTION_INT, FIELD(check), 0, 1000, "N",
+    {"g|ngpus", OPTION_INT, FIELD(gpus), 1, 256, "N",
+     "the same, multiplied with -t: there are no GPUs here (default 1)"},
+    {"n|iters", OPTION_INT, FIELD(iterations), 1, 100000, "N", "timed samples (default: 20 or more, see above)"},
+    {"w|warmup_iters", OPTION_INT, FIELD(warmup), 0, 1000000, "N", "calls before, not timed (default 1)"},
+    {"m|agg_iters", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N",
+     "operations in flight at once (default 1)"},
+    {"N|run_cycles", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", "run all of it N times; 0: for ever (default 1)"},
+    {"c|check", OPTION_INT, FIELD(check), 0, 1000, "N",
      "checked calls before the timed ones, which are checked too; 0: no checks (default 1)"},
-    {"check", OPTION_INT, FIELD(check), 0, 1000, "N", NULL},
-    {"z", OPTION_INT, FIELD(blocking), 0, 3, "N",
+    {"z|blocking", OPTION_INT, FIELD(blocking), 0, 3, "N",
      "1: a barrier in each call; 3: one before each sample, not timed (default 0)"},
-    {"blocking", OPTION_INT, FIELD(blocking), 0, 3, "N", NULL},
-    {"a", OPTION_INT, FIELD(average), 0, 3, "N",
+    {"a|average", OPTION_INT, FIELD(average), 0, 3, "N",
      "time of 0: rank 0, 1: the mean, 2: the fastest, 3: the slowest rank (default 3)"},
-    {"average", OPTION_INT, FIELD(average), 0, 3, "N", NULL},
-    {"T", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
+    {"T|timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
      "deadline of each operation (default 0: WEFT_TIMEOUT_MS)"},
-    {"timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS", NULL},
-    {"u", OPTION_INT, FIELD(unalign), 0, 63, "N", "buffers begin N elements later (default 0)"},
-    {"unalign", OPTION_INT, FIELD(unalign), 0, 63, "N", NULL},
-    {"S", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", "a column with the time of day (default 0)"},
-    {"report_timestamps", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", NULL},
-    {"I", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1", "columns of min, max, p99 and variation (default 0)"},
-    {"per_iter_timing", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1", NULL},
-    {"J", OPTION_FILE, FIELD(json), 0, 0, "FILE",
+    {"u|unalign", OPTION_INT, FIELD(unalign), 0, 63, "N", "buffers begin N elements later (default 0)"},
+    {"S|report_timestamps", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", "a column with the time of day (default 0)"},
+    {"I|per_iter_timing", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1",
+     "columns of min, max, p99 and variation (default 0)"},
+    {"J|json|output_file", OPTION_FILE, FIELD(json), 0, 0, "FILE",
      "a line of JSON a row and half; - = stdout, the table then on stderr"},
-    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", NULL},
-    {"output_file", OPTION_FILE, FIELD(json), 0, 0, "FILE", NULL},
     {"csv", OPTION_FILE, FIELD(csv), 0, 0, "FILE", "the same fields, separated by commas"},
     {"backend", OPTION_TEXTS, FIELD(backends), 0, 0, "NAME", "what carries the operations; may be repeated, see above"},
     {"rounds", OPTION_INT, FIELD(rounds), 1, PERF_ROUNDS_MAX, "N",
@@ -79,21 +62,15 @@ static const option table[] = {
     {"limits", OPTION_FLAG, FIELD(limits), 0, 0, NULL, "measure and show the limit too, see above"},
     {"contend", OPTION_FLAG, FIELD(contend), 0, 0, NULL,
      "measure again beside a matrix product on every rank, and show what both lose"},
-    {"p", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1", "understood, without effect: ranks always start together"},
-    {"parallel_init", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1", NULL},
-    {"G", ZERO("there are no CUDA graphs here: 0")},
-    {"cudagraph", ZERO(NULL)},
-    {"y", ZERO("there are no CUDA streams here: 0")},
-    {"stream_null", ZERO(NULL)},
-    {"C", ZERO("times are those of completion: 0")},
-    {"report_cputime", ZERO(NULL)},
-    {"R", ZERO("see --memory: 0")},
-    {"local_register", ZERO(NULL)},
-    {"D", ZERO("there is no device code: 0")},
-    {"device_implementation", ZERO(NULL)},
+    {"p|parallel_init", OPTION_CHOICE, FIELD(only_zero), 0, 0, "0|1",
+     "understood, without effect: ranks always start together"},
+    {"G|cudagraph", ZERO("there are no CUDA graphs here: 0")},
+    {"y|stream_null", ZERO("there are no CUDA streams here: 0")},
+    {"C|report_cputime", ZERO("times are those of completion: 0")},
+    {"R|local_register", ZERO("see --memory: 0")},
+    {"D|device_implementation", ZERO("there is no device code: 0")},
     {"M", ZERO("nothing is reported of memory: 0")},
-    {"K", ZERO("no sample is left out: 0")},
-    {"per_iter_skip", ZERO(NULL)},
+    {"K|per_iter_skip", ZERO("no sample is left out: 0")},
 };
 enum { TABLE = sizeof table / sizeof *table };
 
@@ -156,8 +133,7 @@ const char *perf_buffer_mode_name(int mode)
 
 bool perf_can_reduce(weft_dtype dtype, weft_reduction reduction)
 {
-    bool whole = dtype == WEFT_INT32 || dtype == WEFT_INT64 || dtype == WEFT_UINT8;
-    return !(whole && reduction == WEFT_AVERAGE);
+    return !(perf_element_is_whole(dtype) && reduction == WEFT_AVERAGE);
 }
 
 static int read_dtypes(perf_settings *s)
@@ -253,8 +229,8 @@ static char **take_apart(int argc, char **argv, int *count)
 
 static int complete(perf_settings *s, int argc, char **argv)
 {
-    bool given_max = options_given("e", argc, argv) || options_given("maxbytes", argc, argv);
-    bool given_min = options_given("b", argc, argv) || options_given("minbytes", argc, argv);
+    bool given_max = options_given("e|maxbytes", argc, argv);
+    bool given_min = options_given("b|minbytes", argc, argv);
     if (!given_max && s->max_bytes < s->min_bytes)
         s->max_bytes = s->min_bytes;
     if (!given_min && s->min_bytes > s->max_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of times. */
+/* Computes what is said of many times: the median, the ends, and how far they are from each other. */
 #include "perf/statistics.h"
 
 #include <math.h>

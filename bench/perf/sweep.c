@@ -4,23 +4,19 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "complain.h"
+#include "cores.h"
 #include "out.h"
-#include "perf/cores.h"
 #include "perf/half.h"
+#include "perf/probe.h"
 #include "perf/report.h"
-
-#define TRY(call)                         \
-    do {                                  \
-        weft_result try_result_ = (call); \
-        if (try_result_ != WEFT_OK)       \
-            return try_result_;           \
-    } while (0)
+#include "perf/try.h"
 
 static const double probe_ms = 50, probe_row_ms = 0.5;
 
@@ -148,16 +144,16 @@ static weft_result measure_limit(sweep *w, int in_place)
 /* The processors of rank 0 and of the first rank beside it on its host, measured by rank 0. */
 static weft_result probe(sweep *w, double ms, double *ns)
 {
-    double cpus[2] = {w->rank == 0 ? perf_cpu_now() : -1,
-                      w->rank == 1 && weft_world_host(w->world, 1) == weft_world_host(w->world, 0) ? perf_cpu_now()
-                                                                                                   : -1};
+    double places[2] = {w->rank == 0 ? sched_getcpu() : -1,
+                        w->rank == 1 && weft_world_host(w->world, 1) == weft_world_host(w->world, 0) ? sched_getcpu()
+                                                                                                     : -1};
     *ns = NAN;
     if (w->ranks < 2)
         return WEFT_OK;
-    TRY(weft_all_reduce_run(w->control, cpus, cpus, 2, WEFT_FP64, WEFT_MAX, WEFT_STREAM_HOST));
+    TRY(weft_all_reduce_run(w->control, places, places, 2, WEFT_FP64, WEFT_MAX, WEFT_STREAM_HOST));
     if (w->rank == 0) {
         usleep(200); /* the others have come to wait, and sleep */
-        *ns = perf_probe((int)cpus[0], (int)cpus[1], ms);
+        *ns = perf_probe((int)places[0], (int)places[1], ms);
     }
     return weft_barrier_run(w->control, WEFT_STREAM_HOST);
 }
@@ -275,7 +271,7 @@ static weft_result all_types(sweep *w, const perf_operation *operation)
 
 static weft_result begin_report(sweep *w)
 {
-    perf_who mine = {.pid = (int)getpid(), .cpu = perf_cpu_now()};
+    perf_who mine = {.pid = (int)getpid(), .cpu = sched_getcpu()};
     double ns;
     gethostname(mine.host, sizeof mine.host - 1);
     perf_who *who = calloc((size_t)w->ranks, sizeof *who);
@@ -361,8 +357,7 @@ static void close_files(sweep *w)
     FILE *files[] = {w->report.json, w->report.csv};
     for (int i = 0; i < 2; i++)
         if (files[i] && !out_close(files[i]))
-            atomic_store(&w->job->code,
-                         complain(EXIT_FAILED, "cannot write '%s': %s", out_name(paths[i]), strerror(errno)));
+            atomic_store(&w->job->code, out_complain(paths[i]));
 }
 
 static weft_result work(sweep *w)
@@ -387,7 +382,7 @@ weft_result perf_sweep(weft_world *world, void *argument)
     sweep w = {.job = argument, .world = world, .rank = weft_world_rank(world), .ranks = weft_world_size(world)};
     w.settings = w.job->settings;
     if (w.job->bind)
-        perf_bind_thread(w.rank, w.ranks);
+        cores_share(w.rank, w.ranks);
     weft_result result = work(&w);
     if (result != WEFT_OK)
         weft_world_abort(world, result, weft_last_error());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values: filled and compared by the size of an element. */
+/* Fills inputs and counts wrong elements of outputs, by the size of an element. */
 #include "perf/values.h"
 
 #include <math.h>
@@ -36,12 +36,11 @@ void perf_values_close(perf_values *v)
 static double number_for(const perf_subject *s, unsigned class, int rank, uint64_t salt)
 {
     uint64_t random = mix(salt * 1000003 + class * 4099 + (uint64_t)rank + 1) >> 40;
-    bool floating = perf_element_epsilon(s->dtype) > 0;
     if (!s->operation->reduces || s->reduction == WEFT_MIN || s->reduction == WEFT_MAX)
         return (double)(random % 100);
     if (s->reduction != WEFT_PRODUCT)
         return (double)(random % 4);
-    if (!floating)
+    if (perf_element_is_whole(s->dtype))
         return (double)(random % 3 + 1);
     return rank < 8 ? ldexp(1, (int)(random % 3) - 1) : 1; /* so that no partial product leaves fp16 */
 }
@@ -94,13 +93,14 @@ static perf_element again(perf_values *v, const perf_subject *s, unsigned class,
     bool everywhere = s->operation->collective == WEFT_ALL_REDUCE;
     for (int r = 0; r < v->ranks; r++)
         v->scratch[r] = everywhere || r == s->rank ? last : v->inputs[class * (unsigned)v->ranks + (unsigned)r];
-    return perf_element_reduce(s->dtype, s->reduction, v->scratch, v->ranks);
+    return perf_element_reduce(s->dtype, s->reduction, v->scratch, v->ranks, v->ranks);
 }
 
 static void expect_reduced(perf_values *v, const perf_subject *s, size_t uses)
 {
     for (unsigned c = 0; c < PERF_CLASSES; c++) {
-        perf_element now = perf_element_reduce(s->dtype, s->reduction, v->inputs + c * (unsigned)v->ranks, v->ranks);
+        perf_element now =
+            perf_element_reduce(s->dtype, s->reduction, v->inputs + c * (unsigned)v->ranks, v->ranks, v->ranks);
         perf_element before = ~now;
         for (size_t use = 1; use < uses && now != before; use++) {
             before = now;
@@ -115,7 +115,7 @@ static double tolerance(const perf_subject *s, double number, size_t uses)
 {
     double epsilon = perf_element_epsilon(s->dtype);
     bool sums = s->reduction == WEFT_SUM || s->reduction == WEFT_AVERAGE;
-    if (!s->operation->reduces || epsilon == 0 || !sums)
+    if (!s->operation->reduces || perf_element_is_whole(s->dtype) || !sums)
         return 0;
     if (s->reduction == WEFT_SUM && fabs(number) <= 1 / epsilon)
         return 0;
@@ -129,13 +129,6 @@ static bool is_near(const perf_subject *s, perf_element got, perf_element want, 
 }
 
 /* ------------------------------------------------------------------------------------------- comparing */
-
-static perf_element element_at(const void *buffer, size_t i, size_t bytes)
-{
-    perf_element e = 0;
-    memcpy(&e, (const char *)buffer + i * bytes, bytes);
-    return e;
-}
 
 #define COUNT_OTHERS(type)               \
     for (size_t i = 0; i < p.count; i++) \
@@ -171,7 +164,7 @@ static size_t wrong_in(perf_values *v, const perf_subject *s, const char *recv, 
     if (others_in(at, p, of, v->salt, bytes) == 0)
         return 0;
     for (size_t i = 0; i < p.count; i++) {
-        perf_element got = element_at(at, i, bytes), want = of[class_of(v->salt, p.from + i)];
+        perf_element got = perf_element_load(at + i * bytes, s->dtype), want = of[class_of(v->salt, p.from + i)];
         wrong += got != want && !is_near(s, got, want, uses);
     }
     return wrong;

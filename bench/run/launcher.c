@@ -11,10 +11,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "complain.h"
+#include "plural.h"
 #include "run/input.h"
 #include "run/output.h"
 #include "run/ranks.h"
@@ -39,13 +40,6 @@ typedef struct launcher {
     int64_t timeout_ns; /* the time limit of the run */
     int64_t flush_ns;   /* output that nobody has taken by then is given up */
 } launcher;
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static int64_t ns_of(double seconds)
 {
@@ -101,7 +95,7 @@ static int plan(launcher *l)
         return cannot("read which cores may be used");
     l->plan.cores = &l->cores;
     if (c->ranks > l->cores.count)
-        complain(0, "%d ranks share %d core%s", c->ranks, l->cores.count, l->cores.count == 1 ? "" : "s");
+        complain(0, "%d ranks share %d core%s", c->ranks, l->cores.count, plural(l->cores.count, "s"));
     return EXIT_DONE;
 }
 
@@ -153,7 +147,7 @@ static void start_all(launcher *l)
             code = complain(EXIT_FAILED, "no memory for rank %d", i);
     }
     if (code != EXIT_DONE)
-        ranks_fail(&l->ranks, code, now_ns());
+        ranks_fail(&l->ranks, code, clock_ns());
 }
 
 static void forward(launcher *l, int number, int64_t now)
@@ -206,7 +200,7 @@ static int poll_ms(const launcher *l, int64_t now)
 static void turn(launcher *l)
 {
     struct pollfd *polls = l->polls;
-    int64_t now = now_ns();
+    int64_t now = clock_ns();
     polls[POLL_SIGNALS] = (struct pollfd){.fd = l->signals.fd, .events = POLLIN};
     polls[POLL_INPUT] = input_poll(&l->input, now);
     int count = POLL_OUTPUT + output_poll(&l->output, &polls[POLL_OUTPUT]);
@@ -214,7 +208,7 @@ static void turn(launcher *l)
     if (poll(polls, (nfds_t)count, last && output_wants(&l->output) ? 0 : poll_ms(l, now)) < 0)
         for (int i = 0; i < count; i++)
             polls[i].revents = 0;
-    now = now_ns();
+    now = clock_ns();
     if (polls[POLL_SIGNALS].revents)
         take_signals(l, now);
     if (polls[POLL_INPUT].revents)
@@ -228,7 +222,7 @@ static void turn(launcher *l)
 
 static void turn_until_done(launcher *l)
 {
-    while (l->ranks.live > 0 || (output_pending(&l->output) && now_ns() < l->flush_ns))
+    while (l->ranks.live > 0 || (output_pending(&l->output) && clock_ns() < l->flush_ns))
         turn(l);
 }
 
@@ -236,7 +230,7 @@ int launch(const launch_config *config)
 {
     static launcher l;
     l = (launcher){.config = config, .processes = config->threads ? 1 : config->ranks, .input = {-1, -1}};
-    l.timeout_ns = config->timeout_s > 0 ? now_ns() + ns_of(config->timeout_s) : RANKS_NEVER;
+    l.timeout_ns = config->timeout_s > 0 ? clock_ns() + ns_of(config->timeout_s) : RANKS_NEVER;
     l.flush_ns = RANKS_NEVER;
     int code = plan(&l);
     if (code == EXIT_DONE)

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "plural.h"
+
 bool ranks_open(ranks *r, int processes)
 {
     r->members = calloc((size_t)processes, sizeof *r->members);
@@ -64,7 +66,7 @@ static void tell_all_to_end(ranks *r, int64_t now_ns)
     if (told > 0 && r->threads)
         output_say(r->output, "ending the program");
     else if (told > 0)
-        output_say(r->output, "ending %d rank%s", told, told == 1 ? "" : "s");
+        output_say(r->output, "ending %d rank%s", told, plural(told, "s"));
     r->end_ns = RANKS_NEVER;
 }
 

@@ -107,11 +107,7 @@ static void enter_host(const start_plan *plan, int rank, int report)
 
 static void bind_to_cores(const start_plan *plan, int rank, int report)
 {
-    cpus picked;
-    if (!plan->cores)
-        return;
-    cores_pick(plan->cores, rank, plan->threads ? plan->ranks : 1, &picked);
-    if (sched_setaffinity(0, sizeof picked, picked.sets) < 0)
+    if (plan->cores && !cores_bind(plan->cores, rank, plan->threads ? plan->ranks : 1))
         give_up(report, EXIT_FAILED, "cannot bind rank %d to a core", rank);
 }
 

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "run/cores.h"
+#include "cores.h"
 #include "run/keeper.h"
 #include "run/signals.h"
 

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 #include "legend.h"
-
-enum { MARGIN = 24, TITLE = 16, SMALL = 11, LINE = 20 }; /* pixels */
+#include "plural.h"
 
 static const struct {
     svg_colour colour;
@@ -83,11 +82,6 @@ static double number_size(const picture *p)
     return size >= LEAST ? size : 0;
 }
 
-static const char *plural(uint32_t count, const char *ending)
-{
-    return count == 1 ? "" : ending;
-}
-
 /* What a slot is. */
 static void name_unit(picture *p, const weft_times_config *times)
 {
@@ -119,15 +113,14 @@ static void measure(picture *p)
     p->row = between(14, 300.0 / stages, 30);
     p->gap = between(9, 0.6 * p->row, 16);
     p->number = number_size(p);
-    p->left = MARGIN + svg_text_width(label, SMALL) + 8;
-    p->top = MARGIN + TITLE + LINE + 14;
-    p->width = fmax(at_slot(p, p->line->slots), MARGIN + 1.1 * svg_text_width(p->title, TITLE)); /* it is bold */
-    p->width = fmax(p->width, MARGIN + svg_text_width(p->about, SMALL));
-    p->width = fmax(p->width, p->left + fmax(svg_text_width(p->unit, SMALL), legend_width(&p->legend)));
-    p->width = ceil(p->width + MARGIN);
+    p->left = SVG_MARGIN + svg_text_width(label, SVG_SMALL) + 8;
+    p->top = SVG_BELOW_HEADING;
+    p->width = fmax(at_slot(p, p->line->slots), SVG_MARGIN + svg_heading_width(p->title, p->about));
+    p->width = fmax(p->width, p->left + fmax(svg_text_width(p->unit, SVG_SMALL), legend_width(&p->legend)));
+    p->width = ceil(p->width + SVG_MARGIN);
     p->axis_y = at_stage(p, stages) - p->gap + 8;
-    p->legend_y = p->axis_y + 30 + LINE + 4;
-    p->height = legend_draw(&p->legend, NULL, p->left, p->legend_y, p->width - MARGIN - p->left) + MARGIN;
+    p->legend_y = p->axis_y + 30 + SVG_LINE + 4;
+    p->height = legend_draw(&p->legend, NULL, p->left, p->legend_y, p->width - SVG_MARGIN - p->left) + SVG_MARGIN;
 }
 
 /* ---- messages ---- */
@@ -225,7 +218,7 @@ static void draw_stages(const picture *p)
         const weft_action *at = weft_schedule_actions(p->s, stage, &count);
         svg_group_open(p->out, "stage");
         svg_text(p->out, p->left - 8, at_stage(p, stage) + p->row / 2,
-                 &(svg_type){.size = SMALL, .colour = SVG_INK, .anchor = SVG_END}, "stage %" PRIu32, stage);
+                 &(svg_type){.size = SVG_SMALL, .colour = SVG_INK, .anchor = SVG_END}, "stage %" PRIu32, stage);
         for (size_t i = 0; i < count; i++, time++)
             if (timeline_computes(&at[i]))
                 draw_action(p, stage, &at[i], time);
@@ -237,14 +230,14 @@ static void draw_stages(const picture *p)
 
 static void draw_axis(const picture *p)
 {
-    const svg_type ticks = {.size = SMALL, .colour = SVG_MUTED, .anchor = SVG_MIDDLE};
+    const svg_type ticks = {.size = SVG_SMALL, .colour = SVG_MUTED, .anchor = SVG_MIDDLE};
     double y = p->axis_y, step = svg_tick_step(fmax(60 / p->slot, 1));
     svg_line(p->out, p->left, y, at_slot(p, p->line->slots), y, SVG_MUTED, 1);
     for (double at = 0; at <= p->line->slots; at += step) {
         svg_line(p->out, at_slot(p, at), y, at_slot(p, at), y + 4, SVG_MUTED, 1);
         svg_text(p->out, at_slot(p, at), y + 13, &ticks, "%.0f", at);
     }
-    svg_text(p->out, p->left, y + 30, &(svg_type){.size = SMALL, .colour = SVG_MUTED}, "%s", p->unit);
+    svg_text(p->out, p->left, y + 30, &(svg_type){.size = SVG_SMALL, .colour = SVG_MUTED}, "%s", p->unit);
 }
 
 static bool has_kind(const picture *p, weft_action_kind kind)
@@ -285,11 +278,8 @@ static void explain(picture *p)
 
 static void draw_words(const picture *p)
 {
-    svg_text(p->out, MARGIN, MARGIN + TITLE / 2.0, &(svg_type){.size = TITLE, .colour = SVG_INK, .bold = true}, "%s",
-             p->title);
-    svg_text(p->out, MARGIN, MARGIN + TITLE + LINE / 2.0 + 2, &(svg_type){.size = SMALL, .colour = SVG_MUTED}, "%s",
-             p->about);
-    legend_draw(&p->legend, p->out, p->left, p->legend_y, p->width - MARGIN - p->left);
+    svg_heading(p->out, p->title, p->about);
+    legend_draw(&p->legend, p->out, p->left, p->legend_y, p->width - SVG_MARGIN - p->left);
 }
 
 bool picture_draw(FILE *out, const timeline *line, const weft_times_config *times, const char *name)

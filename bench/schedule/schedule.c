@@ -237,10 +237,10 @@ static int draw(const values *v, const timeline *line, const weft_times_config *
 {
     FILE *out = out_open(v->svg);
     if (!out)
-        return complain(EXIT_FAILED, "cannot write '%s': %s", v->svg, strerror(errno));
+        return out_complain(v->svg);
     bool drawn = picture_draw(out, line, times, name_of(v));
     if (!out_close(out))
-        return complain(EXIT_FAILED, "cannot write '%s': %s", out_name(v->svg), strerror(errno));
+        return out_complain(v->svg);
     return drawn ? EXIT_DONE : complain(EXIT_FAILED, "no memory for the picture");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the library for the times, and counts. */
+/* Asks the library when each action of a schedule runs, and counts how long stages idle. */
 #include "timeline.h"
 
 #include <inttypes.h>

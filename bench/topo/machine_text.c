@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plural.h"
 #include "topo/topo.h"
 
 const char *size_text(uint64_t bytes, char text[32])
@@ -64,7 +65,7 @@ void machine_chains_text(const weft_machine *machine, int first, int last, char 
     *cores = 0;
     if (at(machine, core)->kind == WEFT_OBJECT_CORE)
         snprintf(cores, 48, from == to ? "core %d" : "cores %d-%d", from, to);
-    prefix = snprintf(pus, bytes, "PU%s ", weft_pus_count(&set) == 1 ? "" : "s");
+    prefix = snprintf(pus, bytes, "PU%s ", plural(weft_pus_count(&set), "s"));
     weft_pus_text(&set, pus + prefix, bytes - (size_t)prefix);
 }
 
@@ -155,7 +156,7 @@ static void print_counts(const weft_machine *machine)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         int count = weft_machine_count(machine, kinds[i]);
         if (count)
-            printf("%s%d %s%s", between, count, weft_object_string(kinds[i]), count == 1 ? "" : "s");
+            printf("%s%d %s%s", between, count, weft_object_string(kinds[i]), plural(count, "s"));
         between = count ? ", " : between;
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "complain.h"
+#include "plural.h"
 #include "topo/topo.h"
 
 enum { RANKS_MAX = 1 << 20 };
@@ -112,7 +113,7 @@ static int give_objects(plan *p)
         if (p->locations[r].host == r && used[r] > available)
             fprintf(stderr, "weft: %s has %d ranks but %d %s%s: where they run is not known\n",
                     *p->locations[r].host_name ? p->locations[r].host_name : "the host", used[r], available,
-                    weft_object_string(p->on), available == 1 ? "" : "s");
+                    weft_object_string(p->on), plural(available, "s"));
     free(used);
     return 0;
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a plan: each host as nested boxes with the ranks in them, and below a line for the groups of each axis. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "complain.h"
 #include "legend.h"
 #include "out.h"
+#include "plural.h"
 #include "topo/rows.h"
 #include "topo/tiles.h"
 
-enum { MARGIN = 24, TITLE = 16, SMALL = 11, LINE = 20, HOST_GAP = 16, LEAST_WIDTH = 720 }; /* pixels */
+enum { HOST_GAP = 16, LEAST_WIDTH = 720 }; /* pixels */
 
 static const svg_colour colours[] = {SVG_BLUE,      SVG_ORANGE, SVG_GREEN,  SVG_SKY,
                                      SVG_VERMILION, SVG_PURPLE, SVG_YELLOW, 0x999999};
@@ -70,17 +69,12 @@ static const char *place_text(const drawing *d, const weft_coordinates *at, char
     return text;
 }
 
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void name_drawing(drawing *d)
 {
     const plan *p = d->p;
     int hosts = weft_cluster_hosts(p->cluster);
-    size_t used = (size_t)snprintf(d->title, sizeof d->title, "%d rank%s on %d host%s:", p->ranks, plural(p->ranks),
-                                   hosts, plural(hosts));
+    size_t used = (size_t)snprintf(d->title, sizeof d->title, "%d rank%s on %d host%s:", p->ranks,
+                                   plural(p->ranks, "s"), hosts, plural(hosts, "s"));
     for (int i = 0; i < COORDINATES; i++) {
         char name[WEFT_AXES_TEXT_MAX + 1];
         int size = weft_mesh_size(p->mesh, coordinates[i].axis);
@@ -163,7 +157,7 @@ static void count_homeless(drawing *d)
 
 static double homeless_height(const drawing *d)
 {
-    return d->homeless_rows ? LINE + d->homeless_rows * (TILE_BADGE + TILE_GAP) : 0;
+    return d->homeless_rows ? SVG_LINE + d->homeless_rows * (TILE_BADGE + TILE_GAP) : 0;
 }
 
 static void measure(drawing *d)
@@ -180,13 +174,13 @@ static void measure(drawing *d)
         d->hosts[host].box.height = d->tiles.at[0].box.height + homeless_height(d);
     }
     arrange(d->hosts, hosts, HOST_GAP, &d->hosts_width, &height);
-    d->width = fmax(fmax(d->hosts_width, LEAST_WIDTH), 1.1 * svg_text_width(d->title, TITLE)) + 2 * MARGIN;
-    d->width = ceil(fmax(d->width, fmax(svg_text_width(d->about, SMALL), legend_width(&d->legend)) + 2 * MARGIN));
-    d->top = MARGIN + TITLE + LINE + 14;
-    d->legend_y = d->top + height + LINE + 4;
-    d->rows_y = legend_draw(&d->legend, NULL, MARGIN, d->legend_y, d->width - 2 * MARGIN) + LINE;
-    double rows_height = rows_draw(&d->rows, NULL, (svg_box){MARGIN, d->rows_y, d->width - 2 * MARGIN, 0});
-    d->height = ceil(d->rows_y + rows_height + MARGIN - (d->rows.count ? 0 : LINE / 2.0));
+    d->width = fmax(fmax(d->hosts_width, LEAST_WIDTH), svg_heading_width(d->title, d->about));
+    d->width = ceil(fmax(d->width, legend_width(&d->legend)) + 2 * SVG_MARGIN);
+    d->top = SVG_BELOW_HEADING;
+    d->legend_y = d->top + height + SVG_LINE + 4;
+    d->rows_y = legend_draw(&d->legend, NULL, SVG_MARGIN, d->legend_y, d->width - 2 * SVG_MARGIN) + SVG_LINE;
+    double rows_height = rows_draw(&d->rows, NULL, (svg_box){SVG_MARGIN, d->rows_y, d->width - 2 * SVG_MARGIN, 0});
+    d->height = ceil(d->rows_y + rows_height + SVG_MARGIN - (d->rows.count ? 0 : SVG_LINE / 2.0));
 }
 
 /* ---- hosts ---- */
@@ -266,7 +260,7 @@ static void draw_host(const drawing *d, int host, int first, int end, int *homel
     svg_box box = d->hosts[host].box;
     char label[192];
     int count = 0;
-    box.x += MARGIN;
+    box.x += SVG_MARGIN;
     box.y += d->top;
     for (int i = 0; i < machine->end; i++)
         d->rank_at[i] = WEFT_NONE;
@@ -326,13 +320,10 @@ static bool prepare(drawing *d)
 static void draw(const drawing *d, int *homeless)
 {
     svg_open(d->out, d->width, d->height, d->title);
-    svg_text(d->out, MARGIN, MARGIN + TITLE / 2.0, &(svg_type){.size = TITLE, .colour = SVG_INK, .bold = true}, "%s",
-             d->title);
-    svg_text(d->out, MARGIN, MARGIN + TITLE + LINE / 2.0 + 2, &(svg_type){.size = SMALL, .colour = SVG_MUTED}, "%s",
-             d->about);
+    svg_heading(d->out, d->title, d->about);
     draw_hosts(d, homeless);
-    legend_draw(&d->legend, d->out, MARGIN, d->legend_y, d->width - 2 * MARGIN);
-    rows_draw(&d->rows, d->out, (svg_box){MARGIN, d->rows_y, d->width - 2 * MARGIN, 0});
+    legend_draw(&d->legend, d->out, SVG_MARGIN, d->legend_y, d->width - 2 * SVG_MARGIN);
+    rows_draw(&d->rows, d->out, (svg_box){SVG_MARGIN, d->rows_y, d->width - 2 * SVG_MARGIN, 0});
     svg_close(d->out);
 }
 
@@ -345,7 +336,7 @@ static int draw_into(drawing *d, const char *path)
     if (d->out)
         draw(d, homeless);
     if (!d->out || !out_close(d->out))
-        code = complain(EXIT_FAILED, "cannot write '%s': %s", d->out ? out_name(path) : path, strerror(errno));
+        code = out_complain(path);
     free(homeless);
     return code;
 }

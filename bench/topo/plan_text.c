@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "complain.h"
+#include "plural.h"
 #include "topo/topo.h"
 
 enum { PLACES_SHOWN = 64, GROUPS_SHOWN = 96 /* bytes */ };
@@ -47,7 +48,7 @@ static int print_place(const plan *p, int place, int width)
 static int print_places(const plan *p)
 {
     int width = host_width(p), code = EXIT_DONE, hosts = weft_cluster_hosts(p->cluster);
-    printf("\nplacement  %d rank%s on %d host%s\n", p->ranks, p->ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s");
+    printf("\nplacement  %d rank%s on %d host%s\n", p->ranks, plural(p->ranks, "s"), hosts, plural(hosts, "s"));
     printf("  %5s  %5s  %-*s  %-9s  %-13s  %-16s  %s\n", "place", "rank", width, "host", "runs on", "memory", "PUs",
            "network");
     for (int place = 0; place < p->ranks && place < PLACES_SHOWN && code == EXIT_DONE; place++)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of ranks are broken between groups where that is possible, and cut where they are too long. */
+/* Draws the groups of a plan as a table: lists of ranks are broken between groups where that is possible, and cut
+ * where they are too long. */
 #include "topo/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "complain.h"
+#include "plural.h"
 
 enum { LETTERS = 11, HEAD = 20, LINE = 16, BELOW = 6, LINES_MOST = 4 }; /* pixels; the last, lines */
 enum { GROUPS_AT = 50, LEVEL_AT = 165, RANKS_AT = 316 };                /* where columns begin, pixels */
@@ -17,7 +19,7 @@ static bool fill_row(const plan *p, weft_axes axes, axis_row *row)
     if (weft_groups_crossing(p->mesh, p->cluster, axes, &crossing) < 0)
         return complain(0, "%s", weft_last_error());
     weft_axes_text(axes, row->name);
-    snprintf(row->groups, sizeof row->groups, "%d group%s of %d", crossing.groups, crossing.groups == 1 ? "" : "s",
+    snprintf(row->groups, sizeof row->groups, "%d group%s of %d", crossing.groups, plural(crossing.groups, "s"),
              weft_mesh_size(p->mesh, axes));
     snprintf(row->level, sizeof row->level, "%s", plan_level(p, crossing.worst, level));
     row->ranks = plan_groups(p, axes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goes down the tree of objects and makes tiles, then up the tree of tiles and gives them sizes, then down again and
- * gives them places. */
+/* Lays a machine out as boxes in boxes: goes down the tree of objects and makes tiles, then up the tree of tiles and
+ * gives them sizes, then down again and gives them places. */
 #include "topo/tiles.h"
 
 #include <math.h>

@@ -96,7 +96,7 @@ TEST(results_are_those_of_rank_order_and_the_order_shows)
         backward = ((x[3] + x[2]) + x[1]) + x[0];
         by_hosts = (x[0] + x[1]) + (x[2] + x[3]);
         uint32_t bits;
-        conform_bits want;
+        perf_element want;
         memcpy(&bits, &forward, sizeof bits);
         CHECK(conform_is_right(&v, i, bits, &want));
         memcpy(&bits, &backward, sizeof bits);
@@ -119,9 +119,9 @@ static void result_of_equal(weft_dtype dtype, weft_reduction reduction, int rank
 {
     conform_values v = {
         .seed = 9, .dtype = dtype, .reduces = true, .reduction = reduction, .ranks = ranks, .group = ranks};
-    conform_bits want;
+    perf_element want;
     for (size_t i = 0; i < 100; i++) {
-        conform_bits value = conform_value(&v, 0, i);
+        perf_element value = conform_value(&v, 0, i);
         CHECK(conform_is_right(&v, i, value, &want));
         CHECK(want == value);
     }

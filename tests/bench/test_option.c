@@ -2,6 +2,8 @@
 /* Options of a command: what is read, and what is refused with one line. */
 #include "option.h"
 
+#include <stdint.h>
+
 #include "complain.h"
 #include "harness/test.h"
 
@@ -17,7 +19,7 @@ typedef struct values {
 
 static const option table[] = {
     {"n", OPTION_INT, FIELD(whole), 1, 100, "N", "whole"},
-    {"any", OPTION_INT, FIELD(whole), 0, 0, "N", "whole"},
+    {"any|a|all-*", OPTION_INT, FIELD(whole), 0, 0, "N", "whole"},
     {"size", OPTION_SIZE, FIELD(size), 0, 0, "BYTES", "size"},
     {"real", OPTION_REAL, FIELD(real), 0, 0, "X", "real"},
     {"flag", OPTION_FLAG, FIELD(flag), 0, 0, NULL, "flag"},
@@ -58,6 +60,23 @@ TEST(every_kind_arrives_in_its_field)
     CHECK_STR(v.text, "--odd");
 }
 
+TEST(an_option_is_known_by_each_of_its_names_and_was_given_by_any)
+{
+    static const char *const words[] = {"--any", "-a", "--a", "--all-of-it"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        values v = {0};
+        int rest;
+        char *argv[] = {(char *)"test", (char *)(uintptr_t)words[i], (char *)"5"};
+        CHECK_INT(READ(&v, &rest, words[i], "5"), OPTIONS_GO);
+        CHECK_INT(v.whole, 5);
+        CHECK(options_given("any|a|all-*", 3, argv));
+        CHECK(!options_given("al|an|ann", 3, argv));
+    }
+    values v = {0};
+    int rest;
+    CHECK_INT(READ(&v, &rest, "--any|a", "5"), EXIT_USAGE);
+}
+
 TEST(a_file_that_is_not_named_is_standard_output)
 {
     values v = {0};
@@ -90,6 +109,8 @@ TEST(what_is_wrong_is_a_usage_error_that_names_the_option_and_the_word)
         {"-n", "5x", "-n is '5x'"},
         {"-n", "1e1", "-n is '1e1'"},
         {"-n", NULL, "-n wants a value"},
+        {"-a", "x", "-a is 'x', not a number"},
+        {"--all-of-it", NULL, "--all-of-it wants a value"},
         {"--any", "2147483648", "--any is '2147483648', not a number"},
         {"--any", "99999999999999999999", "--any is '99999999999999999999'"},
         {"--size", "-1", "--size is '-1'"},

@@ -19,7 +19,9 @@ static const struct shape {
     [WEFT_BROADCAST] = {.root_sends = true},
     [WEFT_REDUCE] = {.reduces = true, .root_receives = true},
     [WEFT_ALL_TO_ALL] = {.sends_each = true, .receives_each = true},
+    [WEFT_BARRIER] = {.reduces = false},
 };
+_Static_assert(WEFT_COLLECTIVE_KINDS == 7, "each kind of collective has a row");
 
 /* One case on one rank. */
 typedef struct job {
@@ -85,7 +87,7 @@ static void fill(const job *j)
         memset(j->recv, UNTOUCHED, j->recv_bytes);
     size_t period = CONFORM_PERIOD * j->element;
     for (size_t i = 0; j->sends && i < j->send_bytes / j->element && i < CONFORM_PERIOD; i++)
-        conform_store(j->send + i * j->element, j->values.dtype, conform_value(&j->values, j->rank, i));
+        perf_element_store(j->send + i * j->element, j->values.dtype, conform_value(&j->values, j->rank, i));
     for (size_t at = period; j->sends && at < j->send_bytes; at += period)
         memcpy(j->send + at, j->send, j->send_bytes - at < period ? j->send_bytes - at : period);
 }
@@ -93,14 +95,14 @@ static void fill(const job *j)
 /* ------------------------------------------------------------------------------------------- looking at what came */
 
 /* Element @p i of a run of them is this one; if not, @p want is. */
-typedef bool (*element_is_right)(const job *j, int part, size_t i, conform_bits got, conform_bits *want);
+typedef bool (*element_is_right)(const job *j, int part, size_t i, perf_element got, perf_element *want);
 
 /* The first one that is wrong is at @p i; @p count if none is. */
 static size_t first_wrong(const job *j, const unsigned char *run, int part, size_t i, size_t count,
-                          element_is_right is_right, conform_bits *got, conform_bits *want)
+                          element_is_right is_right, perf_element *got, perf_element *want)
 {
     for (; i < count; i++) {
-        *got = conform_load(run + i * j->element, j->values.dtype);
+        *got = perf_element_load(run + i * j->element, j->values.dtype);
         if (!is_right(j, part, i, *got, want))
             break;
     }
@@ -111,7 +113,7 @@ static size_t first_wrong(const job *j, const unsigned char *run, int part, size
 static void check_run(const job *j, const unsigned char *run, int part, size_t count, element_is_right is_right,
                       const char *what, conform_verdict *verdict)
 {
-    conform_bits got, want;
+    perf_element got, want;
     size_t period = count < CONFORM_PERIOD ? count : CONFORM_PERIOD, bytes = period * j->element;
     size_t at = first_wrong(j, run, part, 0, period, is_right, &got, &want);
     if (at == period && memcmp(run + bytes, run, (count - period) * j->element) == 0)
@@ -124,7 +126,7 @@ static void check_run(const job *j, const unsigned char *run, int part, size_t c
                     (unsigned long long)got, digits, (unsigned long long)want);
 }
 
-static bool is_received(const job *j, int part, size_t i, conform_bits got, conform_bits *want)
+static bool is_received(const job *j, int part, size_t i, perf_element got, perf_element *want)
 {
     if (j->shape->reduces)
         return conform_is_right(&j->values, input_index(j, j->rank, i), got, want);
@@ -133,7 +135,7 @@ static bool is_received(const job *j, int part, size_t i, conform_bits got, conf
     return got == *want;
 }
 
-static bool is_sent(const job *j, int part, size_t i, conform_bits got, conform_bits *want)
+static bool is_sent(const job *j, int part, size_t i, perf_element got, perf_element *want)
 {
     *want = conform_value(&j->values, j->rank, (size_t)part * j->count + i);
     return got == *want;

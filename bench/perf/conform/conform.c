@@ -21,7 +21,7 @@ enum { IN_ALL, IN_THREADS, IN_PROCESSES, IN_WORLD };
 static const option table[] = {
     {"backend", OPTION_TEXT, FIELD(backend), 0, 0, "NAME", "the backend (local); chosen: weft's choice for each comm"},
     {"full", OPTION_FLAG, FIELD(full), 0, 0, NULL, "every combination (else every pair of properties meets)"},
-    {"ranks", OPTION_INT, FIELD(ranks), 1, 64, "N", "most ranks (8)"},
+    {"ranks", OPTION_INT, FIELD(ranks), 1, CONFORM_RANKS_MOST, "N", "most ranks (8)"},
     {"in", OPTION_CHOICE, FIELD(in), 0, 0, "all|threads|processes|world",
      "what ranks are; world: those of the launcher, and if there is one, all is world (all)"},
     {"largest", OPTION_SIZE, FIELD(largest), 0, 0, "N", "no collectives of more elements; 0 = all (0)"},

@@ -11,6 +11,7 @@
 int perf_conform(int argc, char **argv);
 
 #define CONFORM_CHOSEN "chosen"
+enum { CONFORM_RANKS_MOST = 64 };
 
 typedef struct conform_settings {
     const char *backend; /* CONFORM_CHOSEN: what weft chooses for each comm */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong must be told to all who wait, in words that name it, and must leave the world fit for other comms. */
+/* Cases that go wrong: it must be told to all who wait, in words that name it, and must leave the world fit for other
+ * comms. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,46 +21,48 @@ static void must_say(conform_verdict *verdict, const char *part)
 
 /* ------------------------------------------------------------------------------------------- mismatches */
 
+typedef struct asked {
+    weft_collective_kind kind;
+    size_t count;
+    weft_dtype dtype;
+    weft_reduction reduction;
+    int root;
+} asked;
+
 typedef struct mismatch {
     const char *line;
-    weft_collective most, last; /* what the last rank asks for */
+    asked most, last; /* of the last rank */
     const char *says[2];
 } mismatch;
 
-#define ASKS(its_kind, its_count, its_dtype, its_reduction, its_root)                              \
-    {                                                                                              \
-        .size = sizeof(weft_collective), .kind = its_kind, .count = its_count, .dtype = its_dtype, \
-        .reduction = its_reduction, .root = its_root                                               \
-    }
-
 static const mismatch mismatches[] = {
     {"mismatch: operations",
-     ASKS(WEFT_ALL_REDUCE, 7, WEFT_FP32, WEFT_SUM, 0),
-     ASKS(WEFT_ALL_GATHER, 7, WEFT_FP32, WEFT_SUM, 0),
+     {WEFT_ALL_REDUCE, 7, WEFT_FP32, WEFT_SUM, 0},
+     {WEFT_ALL_GATHER, 7, WEFT_FP32, WEFT_SUM, 0},
      {"all_reduce", "all_gather"}},
     {"mismatch: counts",
-     ASKS(WEFT_ALL_REDUCE, 4097, WEFT_FP32, WEFT_SUM, 0),
-     ASKS(WEFT_ALL_REDUCE, 4099, WEFT_FP32, WEFT_SUM, 0),
+     {WEFT_ALL_REDUCE, 4097, WEFT_FP32, WEFT_SUM, 0},
+     {WEFT_ALL_REDUCE, 4099, WEFT_FP32, WEFT_SUM, 0},
      {"4097", "4099"}},
     {"mismatch: types",
-     ASKS(WEFT_REDUCE_SCATTER, 7, WEFT_FP32, WEFT_SUM, 0),
-     ASKS(WEFT_REDUCE_SCATTER, 7, WEFT_INT32, WEFT_SUM, 0),
+     {WEFT_REDUCE_SCATTER, 7, WEFT_FP32, WEFT_SUM, 0},
+     {WEFT_REDUCE_SCATTER, 7, WEFT_INT32, WEFT_SUM, 0},
      {"fp32", "int32"}},
     {"mismatch: reductions",
-     ASKS(WEFT_ALL_REDUCE, 1, WEFT_FP64, WEFT_SUM, 0),
-     ASKS(WEFT_ALL_REDUCE, 1, WEFT_FP64, WEFT_MAX, 0),
+     {WEFT_ALL_REDUCE, 1, WEFT_FP64, WEFT_SUM, 0},
+     {WEFT_ALL_REDUCE, 1, WEFT_FP64, WEFT_MAX, 0},
      {"sum", "max"}},
     {"mismatch: roots",
-     ASKS(WEFT_REDUCE, 7, WEFT_BF16, WEFT_SUM, 0),
-     ASKS(WEFT_REDUCE, 7, WEFT_BF16, WEFT_SUM, 1),
+     {WEFT_REDUCE, 7, WEFT_BF16, WEFT_SUM, 0},
+     {WEFT_REDUCE, 7, WEFT_BF16, WEFT_SUM, 1},
      {"reduce", "root"}}, /* a sender may be in the barrier below already when it meets a root that misses it */
     {"mismatch: a barrier and another operation",
-     ASKS(WEFT_BARRIER, 0, WEFT_FP32, WEFT_SUM, 0),
-     ASKS(WEFT_ALL_TO_ALL, 1, WEFT_FP32, WEFT_SUM, 0),
+     {WEFT_BARRIER, 0, WEFT_FP32, WEFT_SUM, 0},
+     {WEFT_ALL_TO_ALL, 1, WEFT_FP32, WEFT_SUM, 0},
      {"barrier", "all_to_all"}},
     {"mismatch: nothing and something",
-     ASKS(WEFT_ALL_GATHER, 0, WEFT_UINT8, WEFT_SUM, 0),
-     ASKS(WEFT_ALL_GATHER, 7, WEFT_UINT8, WEFT_SUM, 0),
+     {WEFT_ALL_GATHER, 0, WEFT_UINT8, WEFT_SUM, 0},
+     {WEFT_ALL_GATHER, 7, WEFT_UINT8, WEFT_SUM, 0},
      {"0", "7"}},
 };
 
@@ -69,7 +72,9 @@ static void ask_for_different(conform *c, const void *what, conform_verdict *ver
     static const double in[8 * 4099];
     double *out = (double *)(void *)conform_memory(c, false, 1, sizeof in);
     bool last = weft_comm_rank(c->comm) == weft_comm_size(c->comm) - 1;
-    weft_collective k = last ? it->last : it->most;
+    const asked *a = last ? &it->last : &it->most;
+    weft_collective k = WEFT_COLLECTIVE_INIT;
+    k.kind = a->kind, k.count = a->count, k.dtype = a->dtype, k.reduction = a->reduction, k.root = a->root;
     k.send = in, k.recv = out;
     if (!out) {
         conform_say(verdict, CONFORM_FAILED, "no memory");
@@ -85,7 +90,7 @@ static void ask_for_different(conform *c, const void *what, conform_verdict *ver
     must_say(verdict, it->says[1]);
 }
 
-/* Sizes if @p what is NULL, else tags. Only those two ranks are concerned, but the comm is lost to all. */
+/* In size if @p what is NULL, else in tag. Only those two ranks are concerned, but the comm is lost to all. */
 static void send_different(conform *c, const void *what, conform_verdict *verdict)
 {
     int self = weft_comm_rank(c->comm);
@@ -186,22 +191,27 @@ static weft_result try_all(conform *c, const char *line, conform_body body, cons
     return result;
 }
 
+static const struct failure {
+    const char *line;
+    bool by_message; /* else by a collective */
+    conform_body body;
+    const void *what;
+} failures[] = {
+    {"mismatch: sizes of a message", true, send_different, NULL},
+    {"mismatch: tags of a message", true, send_different, "tags"},
+    {"abort: of who receives", true, abort_own, NULL},
+    {"abort: while others wait", false, abort_sum, NULL},
+    {"end: while others wait", false, leave, NULL},
+    {"end: right behind an operation", false, leave_behind_a_sum, NULL},
+};
+
 weft_result conform_failures(conform *c)
 {
     weft_result result = WEFT_OK;
     for (size_t i = 0; i < sizeof mismatches / sizeof *mismatches && c->collectives && result == WEFT_OK; i++)
         result = try_all(c, mismatches[i].line, ask_for_different, &mismatches[i]);
-    if (c->messages && result == WEFT_OK)
-        result = try_all(c, "mismatch: sizes of a message", send_different, NULL);
-    if (c->messages && result == WEFT_OK)
-        result = try_all(c, "mismatch: tags of a message", send_different, mismatches);
-    if (c->messages && result == WEFT_OK)
-        result = try_all(c, "abort: of who receives", abort_own, NULL);
-    if (c->collectives && result == WEFT_OK)
-        result = try_all(c, "abort: while others wait", abort_sum, NULL);
-    if (c->collectives && result == WEFT_OK)
-        result = try_all(c, "end: while others wait", leave, NULL);
-    if (c->collectives && result == WEFT_OK)
-        result = try_all(c, "end: right behind an operation", leave_behind_a_sum, NULL);
+    for (size_t i = 0; i < sizeof failures / sizeof *failures && result == WEFT_OK; i++)
+        if (failures[i].by_message ? c->messages : c->collectives)
+            result = try_all(c, failures[i].line, failures[i].body, failures[i].what);
     return result;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "perf/element.h"
+
 enum { VALUES = 64, TRIES = 40 }; /* most values of a property; rows to choose from */
 
 const size_t conform_counts[5] = {0, 1, 7, 4097, 1048577};
@@ -46,11 +48,6 @@ static bool matters(int kind, int axis)
     return kind != WEFT_BARRIER || axis == CONFORM_RANKS || axis == CONFORM_KIND || axis == CONFORM_HOW;
 }
 
-static bool is_integer(int dtype)
-{
-    return dtype == WEFT_INT32 || dtype == WEFT_INT64 || dtype == WEFT_UINT8;
-}
-
 /* A case that can be asked for, with 0 wherever a property has no meaning. */
 static bool makes_sense(const conform_case *it)
 {
@@ -58,7 +55,8 @@ static bool makes_sense(const conform_case *it)
     for (int a = 0; a < CONFORM_AXES; a++)
         if (it->of[a] && !matters(kind, a))
             return false;
-    return !(reduces(kind) && is_integer(it->of[CONFORM_DTYPE]) && it->of[CONFORM_REDUCTION] == WEFT_AVERAGE);
+    return !(reduces(kind) && perf_element_is_whole((weft_dtype)it->of[CONFORM_DTYPE]) &&
+             it->of[CONFORM_REDUCTION] == WEFT_AVERAGE);
 }
 
 static void drop_meaningless(conform_case *it)
@@ -155,7 +153,7 @@ static bool add_sums(space *s)
         it.of[CONFORM_KIND] = (unsigned char)kinds[i % 3];
         it.of[CONFORM_DTYPE] = (unsigned char)(i / 3);
         it.of[CONFORM_COUNT] = (unsigned char)(s->values[CONFORM_COUNT] < 4 ? s->values[CONFORM_COUNT] - 1 : 3);
-        well = is_integer(i / 3) || add(s, &it);
+        well = perf_element_is_whole((weft_dtype)(i / 3)) || add(s, &it);
     }
     return well;
 }

@@ -4,9 +4,7 @@
 #ifndef WEFT_BENCH_PERF_CONFORM_VALUES_H
 #define WEFT_BENCH_PERF_CONFORM_VALUES_H
 #include "perf/conform/conform.h"
-
-/* An element in the low bytes. */
-typedef uint64_t conform_bits;
+#include "perf/element.h"
 
 typedef struct conform_values {
     uint64_t seed;
@@ -22,11 +20,8 @@ typedef struct conform_values {
 enum { CONFORM_PERIOD = 4099 };
 
 /* Element @p index of the input of @p rank. */
-conform_bits conform_value(const conform_values *v, int rank, size_t index);
+perf_element conform_value(const conform_values *v, int rank, size_t index);
 /* Is @p got what the ranks' elements @p index make? If not, *want_out is. */
-bool conform_is_right(const conform_values *v, size_t index, conform_bits got, conform_bits *want_out);
-
-conform_bits conform_load(const unsigned char *at, weft_dtype dtype);
-void conform_store(unsigned char *at, weft_dtype dtype, conform_bits bits);
+bool conform_is_right(const conform_values *v, size_t index, perf_element got, perf_element *want_out);
 
 #endif

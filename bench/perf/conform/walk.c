@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How cases are run one by one: the comm they need, and what all ranks hear of each other. */
+/* Runs cases one by one: makes the comm they need, and lets all ranks hear how each of them fared. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "perf/conform/conform.h"
 
-enum { TIMEOUT_MS = 60000, MEMBERS = 64 };
+enum { TIMEOUT_MS = 60000 };
 
 void conform_say(conform_verdict *verdict, int kind, const char *format, ...)
 {
@@ -65,31 +65,32 @@ static bool choose_members(const conform *c, int count, int *members)
     return one_of_them;
 }
 
-static weft_result make(conform *c, int count, uint32_t flags, weft_comm **comm_out)
+static weft_result make(conform *c, const char *name, int count, uint32_t flags, weft_comm **comm_out)
 {
-    char name[32];
-    int members[MEMBERS];
+    int members[CONFORM_RANKS_MOST];
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.backend = conform_backend(c);
     config.timeout_ms = TIMEOUT_MS;
     config.flags = flags;
     *comm_out = NULL;
-    snprintf(name, sizeof name, "conform %d", c->comms_made++);
     if (!choose_members(c, count, members))
         return WEFT_OK;
     return weft_comm_create(c->world, name, members, count, &config, comm_out);
 }
 
+/* Called by all ranks of the world, which count alike. */
+static weft_result make_next(conform *c, int count, uint32_t flags, weft_comm **comm_out)
+{
+    char name[32];
+    snprintf(name, sizeof name, "conform %d", c->comms_made++);
+    return make(c, name, count, flags, comm_out);
+}
+
 weft_result conform_comm_beside(conform *c, weft_comm **comm_out)
 {
     char name[32];
-    int members[MEMBERS];
-    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = conform_backend(c);
-    config.timeout_ms = TIMEOUT_MS;
-    (void)choose_members(c, c->comm_ranks, members);
     snprintf(name, sizeof name, "beside %d", c->comms_made);
-    return weft_comm_create(c->world, name, members, c->comm_ranks, &config, comm_out);
+    return make(c, name, c->comm_ranks, 0, comm_out);
 }
 
 /* The backend over hosts sums what a host has first; its comms have as many ranks of each, side by side. */
@@ -155,7 +156,7 @@ weft_result conform_try(conform *c, int ranks, const char *line, conform_body bo
         return WEFT_OK;
     if (c->comm_ranks != ranks) {
         conform_drop(c);
-        (void)conform_expect(&verdict, "weft_comm_create", make(c, ranks, 0, &c->comm), WEFT_OK);
+        (void)conform_expect(&verdict, "weft_comm_create", make_next(c, ranks, 0, &c->comm), WEFT_OK);
         c->comm_ranks = ranks;
         /* A failure on one member must not come before another has made it. */
         result = weft_barrier_run(c->control, WEFT_STREAM_HOST);
@@ -183,12 +184,12 @@ static weft_result find_out(conform *c)
     weft_comm *comm, *exact;
     int ranks = c->settings->ranks;
     weft_p2p_batch nothing = WEFT_P2P_BATCH_INIT;
-    weft_result result = make(c, ranks, 0, &comm);
+    weft_result result = make_next(c, ranks, 0, &comm);
     if (result != WEFT_OK)
         return result;
     weft_result collectives = weft_barrier_run(comm, WEFT_STREAM_HOST);
     weft_result messages = weft_p2p_run(comm, &nothing, WEFT_STREAM_HOST);
-    c->ordered = make(c, ranks, WEFT_COMM_EXACT, &exact) == WEFT_OK;
+    c->ordered = make_next(c, ranks, WEFT_COMM_EXACT, &exact) == WEFT_OK;
     weft_comm_destroy(exact);
     weft_comm_destroy(comm);
     c->collectives = collectives != WEFT_E_UNSUPPORTED;

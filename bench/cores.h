@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cores that this process may use: CPUs that are threads of one core count once. */
-#ifndef WEFT_BENCH_RUN_CORES_H
-#define WEFT_BENCH_RUN_CORES_H
+#ifndef WEFT_BENCH_CORES_H
+#define WEFT_BENCH_CORES_H
 #include <sched.h>
 #include <stdbool.h>
 
@@ -22,5 +22,9 @@ bool cores_of_process(cores *found);
 void cores_find(const char *sysfs, const cpus *allowed, cores *found);
 /* The CPUs of @p count cores from number @p index on; round robin. */
 void cores_pick(const cores *all, int index, int count, cpus *picked);
+/* Put the calling thread on those. False: errno says why. */
+bool cores_bind(const cores *all, int index, int count);
+/* Put the calling thread, number @p index of @p count, on a core of its own, if this process may use so many. */
+void cores_share(int index, int count);
 
 #endif

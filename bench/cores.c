@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the cores, by the affinity mask and the lists of hardware threads in sysfs. */
-#include "run/cores.h"
+#include "cores.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,4 +71,18 @@ void cores_pick(const cores *all, int index, int count, cpus *picked)
             if (all->first[cpu] == first)
                 CPU_SET_S((size_t)cpu, sizeof *picked, picked->sets);
     }
+}
+
+bool cores_bind(const cores *all, int index, int count)
+{
+    cpus picked;
+    cores_pick(all, index, count, &picked);
+    return sched_setaffinity(0, sizeof picked, picked.sets) == 0;
+}
+
+void cores_share(int index, int count)
+{
+    cores all;
+    if (cores_of_process(&all) && all.count >= count)
+        (void)cores_bind(&all, index, 1);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cores that `weft run` finds, in made-up folders of the system and on this machine. */
+/* The cores that are found in made-up folders of the system and on this machine. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cores.h"
 #include "harness/test.h"
-#include "run/cores.h"
 
 static char sysfs[] = "/tmp/weft-test-cores-XXXXXX";
 
@@ -106,4 +107,17 @@ TEST(the_cores_of_this_process_are_within_its_affinity)
     CHECK(cores_of_process(&found));
     CHECK(found.count >= 1 && found.count <= sysconf(_SC_NPROCESSORS_CONF));
     CHECK(sched_getcpu() >= 0 && found.first[sched_getcpu()] >= 0);
+}
+
+TEST(who_shares_the_cores_is_bound_to_one_and_nobody_is_if_there_are_too_few)
+{
+    static cores all, mine;
+    CHECK(cores_of_process(&all));
+    cores_share(0, all.count + 1);
+    CHECK(cores_of_process(&mine));
+    CHECK(memcmp(&mine, &all, sizeof all) == 0);
+    cores_share(all.count - 1, all.count);
+    CHECK(cores_of_process(&mine));
+    CHECK_INT(mine.count, 1);
+    CHECK(all.first[sched_getcpu()] >= 0 && mine.first[sched_getcpu()] == all.first[sched_getcpu()]);
 }

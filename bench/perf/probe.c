@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding, and the ping-pong of a flag. */
-#include "perf/cores.h"
+/* Measures how near two cores are to each other: a flag goes to and fro between them. */
+#include "perf/probe.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -8,28 +8,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
+#include "clock.h"
 #include "perf/statistics.h"
-
-void perf_bind_thread(int rank, int ranks)
-{
-    cpu_set_t allowed, one;
-    CPU_ZERO(&one);
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < ranks)
-        return;
-    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &allowed) && seen++ == rank)
-            CPU_SET(cpu, &one);
-    (void)sched_setaffinity(0, sizeof one, &one);
-}
-
-int perf_cpu_now(void)
-{
-    return sched_getcpu();
-}
-
-/* ------------------------------------------------------------------------------------------- the probe */
 
 enum { BURSTS = 15, TRIPS = 100 };
 
@@ -47,13 +28,6 @@ static bool go_to(int cpu)
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     return pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0;
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 static void *answer(void *argument)
@@ -82,21 +56,21 @@ static void *serve(void *argument)
 {
     table_tennis *t = argument;
     uint32_t number = 0;
-    double bursts[BURSTS], end = 0;
+    double bursts[BURSTS];
     if (!go_to(t->cpu[0]))
         atomic_store(&t->cannot, true);
     int count = 0;
     for (int burst = -1; burst < BURSTS; burst++) { /* the first is for warming up */
-        double begin = now_ns(), trips = 0;
-        end = begin + t->ms * 1e6 / (BURSTS + 1);
+        double trips = 0;
+        int64_t begin = clock_ns(), end = begin + (int64_t)(t->ms * 1e6 / (BURSTS + 1));
         do {
             for (int i = 0; i < TRIPS; i++)
                 if (!one_trip(t, ++number))
                     goto over;
             trips += TRIPS;
-        } while (now_ns() < end);
+        } while (clock_ns() < end);
         if (burst >= 0)
-            bursts[count++] = (now_ns() - begin) / trips / 2;
+            bursts[count++] = (double)(clock_ns() - begin) / trips / 2;
     }
     t->ns = perf_median(bursts, BURSTS);
 over:

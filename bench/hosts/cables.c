@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what `ip` and `tc` are to do: once for the middle, where the switch is, and once for each host. */
-#include "hosts/link.h"
+/* Connects the hosts of a bed, by lines for `ip` and `tc`: some for the middle, where the switch is, some for each
+ * host. */
+#include "hosts/cables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "hosts/switch.h"
 #include "hosts/tool.h"
 
-/* What a link that was idle may send at once: 1 ms of its rate, within these. */
+/* What a cable that was idle may send at once: 1 ms of its rate, within these. */
 #define BURST_S     1e-3
 #define BURST_LEAST 32768
 #define BURST_MOST  131072
@@ -102,7 +103,7 @@ static int start_switch(bed *b)
     return switch_start(&plan, b->alive, &b->switch_pid);
 }
 
-int link_all(bed *b)
+int cables_lay(bed *b)
 {
     const bed_plan *plan = b->plan;
     bool rated = plan->rate > 0 && !by_process(plan);
