@@ -71,13 +71,3 @@ const void *source_at(const call *c, int k, size_t begin)
 {
     return (const char *)c->sources[k] + begin * weft_dtype_bytes(c->source_dtype);
 }
-
-/* Every sum, product and quotient of two floats is rounded right by way of double. */
-double combine_floating(double a, double b, weft_reduction reduction, weft_dtype dtype)
-{
-    double result;
-    if (reduction == WEFT_MIN || reduction == WEFT_MAX)
-        return isnan(a) || isnan(b) ? (double)NAN : (reduction == WEFT_MIN ? a < b : a > b) ? a : b;
-    result = reduction == WEFT_PRODUCT ? a * b : a + b;
-    return dtype == WEFT_FP64 ? result : (double)(float)result;
-}

@@ -32,7 +32,4 @@ const void *random_source(int k, weft_dtype dtype);
 /* Source @p k of a call, from element @p begin on. */
 const void *source_at(const call *c, int k, size_t begin);
 
-/* One step of a reduction, rounded to the type; 16-bit types are summed in fp32. */
-double combine_floating(double a, double b, weft_reduction reduction, weft_dtype dtype);
-
 #endif

@@ -4,34 +4,21 @@
 
 static uint64_t reduced_floating(const call *c, size_t i)
 {
-    double result = value_at(c->sources[0], i, c->dtype);
-    for (int k = 1; k < c->source_count; k++)
-        result = combine_floating(result, value_at(c->sources[k], i, c->dtype), c->reduction, c->dtype);
+    double values[MOST_SOURCES];
+    for (int k = 0; k < c->source_count; k++)
+        values[k] = value_at(c->sources[k], i, c->dtype);
+    double result = fold_floating(values, c->source_count, c->reduction, c->dtype);
     if (c->reduction == WEFT_AVERAGE)
-        result = c->dtype == WEFT_FP64 ? result / c->divisor : (double)(float)(result / c->divisor);
+        result = divide_floating(result, c->divisor, c->dtype);
     return bits_of_value(result, format_of(c->dtype));
-}
-
-/* Integers as numbers; sums and products are cut to the type when they are stored. */
-static int64_t integer_at(const void *array, size_t i, weft_dtype dtype)
-{
-    uint64_t bits = bits_at(array, i, dtype);
-    return dtype == WEFT_INT32 ? (int64_t)(bits ^ 0x80000000u) - 0x80000000ll : (int64_t)bits;
 }
 
 static uint64_t reduced_integer(const call *c, size_t i)
 {
-    int64_t result = integer_at(c->sources[0], i, c->dtype);
-    for (int k = 1; k < c->source_count; k++) {
-        int64_t x = integer_at(c->sources[k], i, c->dtype);
-        if (c->reduction == WEFT_SUM)
-            result = (int64_t)((uint64_t)result + (uint64_t)x);
-        else if (c->reduction == WEFT_PRODUCT)
-            result = (int64_t)((uint64_t)result * (uint64_t)x);
-        else
-            result = (c->reduction == WEFT_MIN ? x < result : x > result) ? x : result;
-    }
-    return (uint64_t)result;
+    int64_t values[MOST_SOURCES];
+    for (int k = 0; k < c->source_count; k++)
+        values[k] = integer_at(c->sources[k], i, c->dtype);
+    return (uint64_t)fold_integer(values, c->source_count, c->reduction);
 }
 
 static void run_reduce(const call *c, void *dst, size_t begin, size_t count)
