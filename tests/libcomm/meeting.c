@@ -133,8 +133,11 @@ const char *place(size_t kind)
         snprintf(text, sizeof text, "file://%s", folder);
     } else if (kind == 5 && has_ipv6())
         snprintf(text, sizeof text, "tcp://[::1]:%d", free_port());
-    else
+    else {
+        if (kind == 5)
+            test_note("no IPv6 here: [::1] is left out");
         return NULL;
+    }
     return text;
 }
 

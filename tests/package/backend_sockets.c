@@ -432,7 +432,7 @@ static bool is_done(const message *m)
     return m->done == sizeof m->head + m->bytes;
 }
 
-/* Bytes moved; 0: none for now, or the line has ended, which fails the comm. */
+/* Bytes moved; 0: none yet, or the line has ended, which fails the comm. */
 static size_t moved(line *l, ssize_t got)
 {
     if (got > 0)

@@ -6,11 +6,8 @@
 #include <time.h>
 
 #include "harness/machines.h"
+#include "harness/values.h"
 #include "wire.h"
-
-typedef struct shape {
-    int machines, per_machine;
-} shape;
 
 static inline rank_group start_on(shape s, const weft_world_config *config, rank_body body, void *argument)
 {

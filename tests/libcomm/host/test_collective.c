@@ -2,118 +2,9 @@
 /* Every collective between machines gives the bits that its definition gives: over the ranks of a machine in their
  * order, then over machines. */
 #include <stdatomic.h>
-#include <weft/memory.h>
 
+#include "../trial.h"
 #include "host.h"
-#include "values.h"
-
-/* ------------------------------------------------------------------------------------------- one operation */
-
-typedef struct trial {
-    weft_collective_kind kind;
-    weft_dtype dtype;
-    weft_reduction reduction;
-    size_t count;
-    int root;
-    bool in_place, in_heap;
-} trial;
-
-typedef struct memory {
-    unsigned char *send, *recv, *all;
-    size_t recv_bytes;
-} memory;
-
-static size_t parts_sent(const trial *t, int ranks)
-{
-    return t->kind == WEFT_REDUCE_SCATTER || t->kind == WEFT_ALL_TO_ALL ? (size_t)ranks : 1;
-}
-
-static size_t parts_received(const trial *t, int ranks)
-{
-    return t->kind == WEFT_ALL_GATHER || t->kind == WEFT_ALL_TO_ALL ? (size_t)ranks : 1;
-}
-
-enum { GUARD = 64 };
-
-/* Both buffers with a guard behind the result, or one for both. */
-static memory place(weft_world *world, const trial *t, int rank, int ranks)
-{
-    size_t size = weft_dtype_bytes(t->dtype), one = t->count * size;
-    size_t sent = one * parts_sent(t, ranks), received = one * parts_received(t, ranks);
-    size_t bytes = sent + received + 3 * GUARD;
-    memory m = {.recv_bytes = received};
-    void *all = NULL;
-    if (t->in_heap)
-        CHECK_OK(weft_memory_alloc(world, bytes, &all));
-    else
-        CHECK(all = malloc(bytes));
-    m.all = all;
-    memset(m.all, 0x5a, bytes);
-    m.recv = m.all;
-    m.send = m.all + received + GUARD + GUARD - (received + GUARD) % GUARD;
-    if (t->in_place && sent >= received)
-        m.send = m.all, m.recv = m.all + (sent > received ? (size_t)rank * one : 0);
-    else if (t->in_place)
-        m.send = m.recv + (size_t)rank * one;
-    for (size_t i = 0; i < t->count * parts_sent(t, ranks); i++)
-        value_write(m.send + i * size, t->dtype, i, rank);
-    return m;
-}
-
-/* Element @p i of the result. */
-static void result_at(void *to, const trial *t, size_t i, int rank, shape s)
-{
-    switch (t->kind) {
-    case WEFT_REDUCE_SCATTER:
-        value_reduce(to, t->dtype, t->reduction, (size_t)rank * t->count + i, s);
-        break;
-    case WEFT_ALL_GATHER:
-        value_write(to, t->dtype, i % t->count, (int)(i / t->count));
-        break;
-    case WEFT_BROADCAST:
-        value_write(to, t->dtype, i, t->root);
-        break;
-    case WEFT_ALL_TO_ALL:
-        value_write(to, t->dtype, (size_t)rank * t->count + i % t->count, (int)(i / t->count));
-        break;
-    default:
-        value_reduce(to, t->dtype, t->reduction, i, s);
-        break;
-    }
-}
-
-static void check(const trial *t, const memory *m, int rank, shape s)
-{
-    int ranks = s.machines * s.per_machine;
-    size_t size = weft_dtype_bytes(t->dtype), count = t->count * parts_received(t, ranks);
-    size_t step = count > 20000 ? 13 : 1; /* a prime: ends of pieces come in all places */
-    unsigned char want[8];
-    if (t->kind == WEFT_BARRIER || (t->kind == WEFT_REDUCE && t->root != rank))
-        return;
-    for (size_t i = 0; i < count; i = i + step < count || i == count - 1 ? i + step : count - 1) {
-        result_at(want, t, i, rank, s);
-        if (!value_is(m->recv + i * size, want, t->dtype))
-            FAIL("%s of %zu %s, %s, root %d, %s, on %d x %d ranks: element %zu of rank %d is wrong",
-                 weft_collective_string(t->kind), t->count, weft_dtype_string(t->dtype),
-                 weft_reduction_string(t->reduction), t->root, t->in_place ? "in place" : "not in place", s.machines,
-                 s.per_machine, i, rank);
-    }
-    for (int i = 0; !t->in_place && i < GUARD; i++)
-        CHECK(m->recv[m->recv_bytes + (size_t)i] == 0x5a);
-}
-
-static void start(weft_comm *comm, const trial *t, const memory *m, weft_work *work)
-{
-    weft_collective c = WEFT_COLLECTIVE_INIT;
-    c.kind = t->kind;
-    c.dtype = t->dtype;
-    c.reduction = t->reduction;
-    c.root = t->root;
-    c.send = m->send;
-    c.recv = m->recv;
-    c.count = t->count;
-    CHECK_OK(weft_collective_start(comm, &c, WEFT_STREAM_HOST, work));
-}
 
 /* ------------------------------------------------------------------------------------------- many */
 
@@ -134,11 +25,8 @@ static void land(flight *f)
 {
     for (int i = f->count; i-- > 0;) {
         CHECK_OK(weft_work_finish(f->works[i], WEFT_STREAM_HOST));
-        check(&f->trials[i], &f->memories[i], weft_comm_rank(f->comm), f->shape);
-        if (f->trials[i].in_heap)
-            weft_memory_free(f->world, f->memories[i].all);
-        else
-            free(f->memories[i].all);
+        trial_check(&f->trials[i], &f->memories[i], weft_comm_rank(f->comm), f->shape);
+        trial_release(f->world, &f->trials[i], &f->memories[i]);
     }
     f->count = 0;
 }
@@ -147,16 +35,11 @@ static void try_one(flight *f, trial t)
 {
     int i = f->count++;
     f->trials[i] = t;
-    f->memories[i] = place(f->world, &t, weft_comm_rank(f->comm), weft_comm_size(f->comm));
-    start(f->comm, &t, &f->memories[i], &f->works[i]);
+    f->memories[i] = trial_place(f->world, &t, weft_comm_rank(f->comm), weft_comm_size(f->comm));
+    weft_collective c = trial_collective(&t, &f->memories[i]);
+    CHECK_OK(weft_collective_start(f->comm, &c, WEFT_STREAM_HOST, &f->works[i]));
     if (f->count == AT_ONCE)
         land(f);
-}
-
-static bool makes_sense(const trial *t)
-{
-    bool reduces = t->kind == WEFT_ALL_REDUCE || t->kind == WEFT_REDUCE_SCATTER || t->kind == WEFT_REDUCE;
-    return reduces ? t->dtype <= WEFT_FP64 || t->reduction != WEFT_AVERAGE : t->reduction == WEFT_SUM;
 }
 
 /* Every type with every collective and reduction; counts, roots, places and memories in turn. */
@@ -171,7 +54,7 @@ static void all_kinds(weft_world *world, void *argument)
         for (int dtype = 0; dtype < WEFT_DTYPES; dtype++)
             for (int reduction = 0; reduction < WEFT_REDUCTIONS; reduction++, turn += 5) {
                 trial t = {.kind = kind, .dtype = dtype, .reduction = reduction, .root = turn % ranks};
-                for (int n = 0; n < (test_is_slow() || ranks > 4 ? 1 : 2) && makes_sense(&t); n++, turn++) {
+                for (int n = 0; n < (test_is_slow() || ranks > 4 ? 1 : 2) && trial_makes_sense(&t); n++, turn++) {
                     t.count = counts[(turn + turn / 6) % 6];
                     t.in_place = turn / 2 % 2;
                     t.in_heap = turn % 3 != 0;
