@@ -154,7 +154,8 @@ static size_t name_absent(const weft__local_comm *lc, int member, uint64_t arriv
     const weft__descriptor *d = weft__page_descriptor(lc->pages[member], arrived);
     double ago = (double)(weft__ticks() - d->arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
     return (size_t)snprintf(text, bytes, "%d (last seen in operation %llu, %s, %.1f s ago)", lc->ranks[member],
-                            (unsigned long long)arrived, weft_collective_string((weft_collective_kind)d->kind), ago);
+                            (unsigned long long)arrived, weft_collective_string((weft_collective_kind)d->asked.kind),
+                            ago);
 }
 
 void weft__local_explain(void *comm, const weft_op *op, char *text, size_t bytes)

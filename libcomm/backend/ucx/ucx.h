@@ -237,10 +237,8 @@ void weft__ucx_collective_ended(weft__ucx_comm *uc);
 bool weft__ucx_collective_fits(weft__ucx_comm *uc, int member, const weft__ucx_request *theirs,
                                const weft__ucx_parcel *parcel);
 /* plan.c */
+/* Of the head, asking for uc->last. */
 void weft__ucx_plan_make(weft__ucx_comm *uc, weft_op *op);
-weft__ucx_request weft__ucx_request_of(const weft_op *op);
-bool weft__ucx_reduces(weft_collective_kind kind);
-bool weft__ucx_is_rooted(weft_collective_kind kind);
 
 /* p2p.c */
 typedef struct weft__ucx_batch {

@@ -93,6 +93,14 @@ typedef struct weft_op {
     uint32_t waited; /**< weft's own. */
 } weft_op;
 
+/** What a rank asks for with a collective, as members compare it: what means nothing to its kind is 0, the buffers are
+ *  left out, and there are no gaps. So it may be sent as it is, and two are the same if memcmp() says so. */
+typedef struct weft_asked {
+    uint64_t count;
+    int32_t root;
+    uint8_t kind, dtype, reduction, zero;
+} weft_asked;
+
 /** What is asked when a backend is chosen for a comm. */
 typedef struct weft_backend_question {
     size_t size;
@@ -192,8 +200,11 @@ WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char 
 WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
 /** A line for weft's log, cut at about 500 bytes: what a library below has to say. Threads: any. Blocks: local. */
 WEFT_API void weft_backend_log(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
-/** What the sender of a part asks for, of the tag of its message: "all_reduce of 10 fp32, sum". Threads: any. Blocks:
- *  never. */
+/** What @p what asks for. Its kind makes sense, as that of an operation does. Threads: any. Blocks: never. */
+WEFT_API weft_asked weft_backend_asked(const weft_collective *what);
+/** "reduce of 7 fp32, sum, root 1", cut at @p text_bytes; @p asked may be nonsense. Threads: any. Blocks: never. */
+WEFT_API void weft_backend_tell_asked(const weft_asked *asked, char *text, size_t text_bytes);
+/** The same of a part, whose sender tells what it asks for in the tag of its message. Threads: any. Blocks: never. */
 WEFT_API void weft_backend_tell_part(uint64_t tag, char *text, size_t text_bytes);
 /** The sum that every backend makes: dst[i] = sources[0][i] (+) sources[1][i] (+) ... in that order, 16-bit types in
  *  fp32 and rounded once, an average divided by @p source_count before. @p dst may be one of the sources. Threads: any.
