@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everybody but rank 0 until all are there: it looks for rank 0 at every place where it may be, until it is let in, and
- * hears the verdict. */
+/* How every rank but 0 joins the meeting: it looks for rank 0 at every place where that may be, until it is let in, and
+ * hears from it whether all are well. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
