@@ -104,7 +104,6 @@ unsigned weft__mpi_collectives(weft__mpi_comm *mc);
 /* Give back the head. */
 void weft__mpi_collective_end(weft__mpi_comm *mc, weft_result result);
 
-size_t weft__mpi_op_bytes(void);
 weft_result weft__mpi_batch_start(weft__mpi_comm *mc, weft_op *op);
 unsigned weft__mpi_batches(weft__mpi_comm *mc);
 /* Give up the receives of a failed comm; end all batches that MPI has let go of, or all. */

@@ -134,7 +134,8 @@ struct weft__ucx_lane {
 /* lane.c */
 void weft__lane_open(weft__ucx_lane *lane, weft__ucx_comm *uc, int member, int stream, unsigned char *memory);
 size_t weft__lane_memory(void);
-/* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to weft__ucx_parcel_ended(). */
+/* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to the file of its stream:
+ * weft__ucx_collective_ended(), weft__ucx_p2p_ended(). */
 void weft__lane_send(weft__ucx_lane *lane, weft__ucx_parcel *parcel);
 void weft__lane_expect(weft__ucx_lane *lane, weft__ucx_parcel *parcel);
 /* Go on, as parcels have become ready or UCX has let go of slots. */
