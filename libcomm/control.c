@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Letters are whole states, never changes: the last one counts, and nothing is answered. */
+/* Letters between machines: what ranks of one host read on each other's boards, rank 0 passes on to the others. Letters
+ * are whole states, never changes: the last one counts, and nothing is answered. */
 #include "control.h"
 
 #include <poll.h>

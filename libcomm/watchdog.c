@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has not arrived. Death is never concluded from silence: silence only ends in a deadline. */
+/* Deadlines of operations: what has not ended in time fails its comm, with a message that names who has not arrived.
+ * Death is never concluded from silence: silence only ends in a deadline. */
 #include "watchdog.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules are looked for by name, loaded once, and never unloaded: libraries below them start threads and handlers. */
+/* Loading of modules, the shared objects that hold a backend each: looked for by name, loaded once, and never unloaded,
+ * since libraries below them start threads and handlers. */
 #include "backend/plugin.h"
 
 #include <dirent.h>

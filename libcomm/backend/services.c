@@ -31,10 +31,20 @@ void weft_backend_log(weft_log_level level, const char *format, ...)
     weft__log(level, "%s", text);
 }
 
+weft_asked weft_backend_asked(const weft_collective *what)
+{
+    return weft__collective_asked(what);
+}
+
+void weft_backend_tell_asked(const weft_asked *asked, char *text, size_t text_bytes)
+{
+    weft__asked_describe(asked, text, text_bytes);
+}
+
 void weft_backend_tell_part(uint64_t tag, char *text, size_t text_bytes)
 {
-    weft_collective asked = weft__collective_marked(tag);
-    weft__collective_describe(&asked, text, text_bytes);
+    weft_asked asked = weft__collective_marked(tag);
+    weft__asked_describe(&asked, text, text_bytes);
 }
 
 void weft_backend_reduce(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,

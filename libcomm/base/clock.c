@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rate of the tick counter, measured against CLOCK_MONOTONIC. */
+/* Nanoseconds per tick of the CPU's counter: measured once against CLOCK_MONOTONIC. */
 #include "base/clock.h"
 
 #include <pthread.h>

@@ -15,6 +15,13 @@ static inline uint64_t weft__now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* How long poll() may wait until then: a second at most, since clocks and descriptors may surprise; 0 = it is then. */
+static inline int weft__poll_ms(uint64_t now_ns, uint64_t until_ns)
+{
+    uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    return left_ns > 1000000000u ? 1000 : (int)((left_ns + 999999) / 1000000);
+}
+
 /* A counter that runs at one constant rate on all cores of the host. */
 static inline uint64_t weft__ticks(void)
 {

@@ -41,10 +41,20 @@ void weft__collective_describe(const weft_collective *c, char *text, size_t byte
         snprintf(text + used, bytes - used, ", root %d", c->root);
 }
 
+void weft__asked_describe(const weft_asked *asked, char *text, size_t bytes)
+{
+    weft_collective c = {.kind = (weft_collective_kind)asked->kind,
+                         .dtype = (weft_dtype)asked->dtype,
+                         .reduction = (weft_reduction)asked->reduction,
+                         .root = asked->root,
+                         .count = (size_t)asked->count};
+    weft__collective_describe(&c, text, bytes);
+}
+
 bool weft__collective_same(const weft_collective *a, const weft_collective *b)
 {
-    return a->kind == b->kind && a->count == b->count && a->dtype == b->dtype && a->reduction == b->reduction &&
-           (!weft__is_rooted(&weft__collectives[a->kind]) || a->root == b->root);
+    weft_asked asked_a = weft__collective_asked(a), asked_b = weft__collective_asked(b);
+    return weft__asked_same(&asked_a, &asked_b);
 }
 
 /* ------------------------------------------------------------------------------------------- marks */
@@ -70,23 +80,22 @@ static uint64_t take(uint64_t *mark, int bits)
 
 uint64_t weft__collective_mark(const weft_collective *c, uint64_t number)
 {
-    const weft__collective_row *row = &weft__collectives[c->kind];
-    bool counts = row->send != WEFT__NO_PART;
-    uint64_t mark = put(0, counts ? c->count : 0, COUNT_BITS);
+    weft_asked asked = weft__collective_asked(c);
+    uint64_t mark = put(0, asked.count, COUNT_BITS);
     mark = put(mark, number, NUMBER_BITS);
-    mark = put(mark, weft__is_rooted(row) ? (uint64_t)c->root : 0, ROOT_BITS);
-    mark = put(mark, row->reduces ? (uint64_t)c->reduction : 0, CODE_BITS);
-    mark = put(mark, counts ? (uint64_t)c->dtype : 0, CODE_BITS);
-    return put(mark, (uint64_t)c->kind + 1, CODE_BITS);
+    mark = put(mark, (uint64_t)asked.root, ROOT_BITS);
+    mark = put(mark, asked.reduction, CODE_BITS);
+    mark = put(mark, asked.dtype, CODE_BITS);
+    return put(mark, (uint64_t)asked.kind + 1, CODE_BITS);
 }
 
-weft_collective weft__collective_marked(uint64_t mark)
+weft_asked weft__collective_marked(uint64_t mark)
 {
-    weft_collective c = {.kind = (weft_collective_kind)(take(&mark, CODE_BITS) - 1)};
-    c.dtype = (weft_dtype)take(&mark, CODE_BITS);
-    c.reduction = (weft_reduction)take(&mark, CODE_BITS);
-    c.root = (int)take(&mark, ROOT_BITS);
+    weft_asked asked = {.kind = (uint8_t)(take(&mark, CODE_BITS) - 1)};
+    asked.dtype = (uint8_t)take(&mark, CODE_BITS);
+    asked.reduction = (uint8_t)take(&mark, CODE_BITS);
+    asked.root = (int32_t)take(&mark, ROOT_BITS);
     (void)take(&mark, NUMBER_BITS);
-    c.count = (size_t)mark;
-    return c;
+    asked.count = mark;
+    return asked;
 }

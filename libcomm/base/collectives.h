@@ -4,7 +4,8 @@
 #define WEFT_BASE_COLLECTIVES_H
 #include <stdbool.h>
 #include <stdint.h>
-#include <weft/collective.h>
+#include <string.h>
+#include <weft/backend.h>
 
 /* What a buffer holds, in parts of `count` elements. */
 typedef enum weft__extent { WEFT__NO_PART, WEFT__ONE_PART, WEFT__PART_PER_RANK } weft__extent;
@@ -50,14 +51,32 @@ static inline bool weft__is_rooted(const weft__collective_row *row)
     return row->senders == WEFT__ROOT || row->receivers == WEFT__ROOT;
 }
 
+/* What members compare: what means nothing to a kind is 0. */
+static inline weft_asked weft__collective_asked(const weft_collective *c)
+{
+    const weft__collective_row *row = &weft__collectives[c->kind];
+    bool counts = row->send != WEFT__NO_PART;
+    return (weft_asked){.count = counts ? c->count : 0,
+                        .root = weft__is_rooted(row) ? c->root : 0,
+                        .kind = (uint8_t)c->kind,
+                        .dtype = counts ? (uint8_t)c->dtype : 0,
+                        .reduction = row->reduces ? (uint8_t)c->reduction : 0};
+}
+
+static inline bool weft__asked_same(const weft_asked *a, const weft_asked *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
 /* "reduce of 7 fp32, sum, root 1"; @p c may be nonsense. */
 void weft__collective_describe(const weft_collective *c, char *text, size_t bytes);
-/* Do both ask for the same, whatever the buffers? Where the root means nothing it is 0. */
+void weft__asked_describe(const weft_asked *asked, char *text, size_t bytes);
+/* Do both, of kinds that there are, ask for the same? */
 bool weft__collective_same(const weft_collective *a, const weft_collective *b);
 /* What a rank asks for, in one word that is never 0: what differs here differs there, but for counts and numbers that
  * are the same below 2^32 and 2^12. For backends that carry an operation in parts. */
 uint64_t weft__collective_mark(const weft_collective *c, uint64_t number);
 /* What such a word means. */
-weft_collective weft__collective_marked(uint64_t mark);
+weft_asked weft__collective_marked(uint64_t mark);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: one table of variables, read once for each world. Every variable is the default of a config
- * field. */
+/* The environment: one table of variables, read once for each world. Where a config has a field for the same, the
+ * variable is its default. */
 #ifndef WEFT_BASE_ENV_H
 #define WEFT_BASE_ENV_H
 #include <stddef.h>

@@ -28,9 +28,7 @@
 static weft_result ask_who_listens(weft__rendezvous *z, const weft__endpoint *where)
 {
     weft__attempt a = {.to = *where};
-    uint64_t until_ns = weft__now_ns() + KNOCK_NS;
-    weft_result result = weft__rendezvous_knock(
-        z, NULL, until_ns < z->meeting.deadline_ns ? until_ns : z->meeting.deadline_ns, &a, &z->links[0]);
+    weft_result result = weft__rendezvous_knock(z, NULL, weft__rendezvous_until(z, KNOCK_NS), &a, &z->links[0]);
     if (result != WEFT_OK)
         return result == WEFT_E_MISMATCH ? result : WEFT_OK;
     result = weft__rendezvous_verdict(z);
@@ -110,9 +108,7 @@ static weft_result try_to_listen(weft__rendezvous *z, int *fd_out)
 
 static weft_result listen_for_ranks(weft__rendezvous *z)
 {
-    uint64_t end_ns = weft__now_ns() + TAKEN_NS;
-    if (end_ns > z->meeting.deadline_ns)
-        end_ns = z->meeting.deadline_ns;
+    uint64_t end_ns = weft__rendezvous_until(z, TAKEN_NS);
     for (bool told = false;; told = true) {
         WEFT_TRY(try_to_listen(z, &z->listener));
         if (z->listener >= 0)
@@ -281,13 +277,12 @@ static void wait_for_news(gathering *g, uint64_t now)
         g->fds[r] = (struct pollfd){.fd = z->links[r], .events = POLLIN};
     for (int i = 0; i < g->guests.count; i++)
         g->fds[n + i] = (struct pollfd){.fd = g->guests.all[i].fd, .events = POLLIN};
-    uint64_t tired = weft__guests_tire(&g->guests, now), until = now + 1000000000u;
+    uint64_t tired = weft__guests_tire(&g->guests, now), until = UINT64_MAX;
     const uint64_t ends[] = {g->end_ns, g->name_at_ns, tired};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends[i] && ends[i] < until)
             until = ends[i];
-    int wait_ms = until > now ? (int)((until - now + 999999) / 1000000) : 0;
-    if (poll(g->fds, (nfds_t)(n + g->guests.count), wait_ms) <= 0)
+    if (poll(g->fds, (nfds_t)(n + g->guests.count), weft__poll_ms(now, until)) <= 0)
         for (int i = 0; i < n; i++)
             g->fds[i].revents = 0;
 }

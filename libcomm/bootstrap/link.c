@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Letters are packed one behind the other in a buffer for each direction; what has been taken leaves room in front. */
+/* Letters over a socket that never blocks: packed one behind the other in a buffer for each direction, where what has
+ * been taken leaves room in front. */
 #include "bootstrap/link.h"
 
 #include <errno.h>

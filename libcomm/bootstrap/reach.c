@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everybody but rank 0 until all are there: it looks for rank 0 at every place where it may be, until it is let in, and
- * hears the verdict. */
+/* How every rank but 0 joins the meeting: it looks for rank 0 at every place where that may be, until it is let in, and
+ * hears from it whether all are well. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -178,14 +178,11 @@ static weft_result try_place(search *s, weft__attempt *a)
 {
     weft__rendezvous *z = s->z;
     const weft__endpoint *from = leave_by(s, &a->to);
-    uint64_t until_ns = weft__now_ns() + s->patience_ns;
-    if (until_ns > z->meeting.deadline_ns)
-        until_ns = z->meeting.deadline_ns;
     if (s->iface_count && !from) {
         a->why = "WEFT_IFACE names no interface with an address of its kind";
         return WEFT_AGAIN;
     }
-    return weft__rendezvous_knock(z, from, until_ns, a, &z->links[0]);
+    return weft__rendezvous_knock(z, from, weft__rendezvous_until(z, s->patience_ns), a, &z->links[0]);
 }
 
 /* "10.0.0.1:4000 (from eth0, 10.0.0.7: Connection refused), ..." */

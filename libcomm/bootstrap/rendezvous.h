@@ -3,6 +3,7 @@
  * then, rounds.c what both say after that. */
 #ifndef WEFT_BOOTSTRAP_RENDEZVOUS_H
 #define WEFT_BOOTSTRAP_RENDEZVOUS_H
+#include "base/clock.h"
 #include "bootstrap/address.h"
 #include "bootstrap/endpoint.h"
 #include "bootstrap/meeting.h"
@@ -20,6 +21,13 @@ typedef struct weft__rendezvous {
     int *links;              /* rank 0: of every other rank; else links[0] = rank 0; -1 = none */
     weft__segment *segments; /* of the other ranks, mapped; handed over by share() */
 } weft__rendezvous;
+
+/* So long from now, but not past the deadline of the meeting. */
+static inline uint64_t weft__rendezvous_until(const weft__rendezvous *z, uint64_t span_ns)
+{
+    uint64_t until_ns = weft__now_ns() + span_ns;
+    return until_ns < z->meeting.deadline_ns ? until_ns : z->meeting.deadline_ns;
+}
 
 /* Rank 0: listen, and wait for all. The others: connect to rank 0, however late it comes. All get the same verdict. */
 weft_result weft__rendezvous_gather(weft__rendezvous *z);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A name server that does not answer holds up getaddrinfo() for longer than anybody wants to wait, so the C library
- * asks on a thread of its own. */
+/* Looking up the addresses of a host by its name, until a deadline: on a thread, since a name server that does not
+ * answer holds up getaddrinfo() for longer than anybody wants to wait. */
 #include "bootstrap/resolve.h"
 
 #include <netdb.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting is done in poll(), never past the deadline. */
+/* Sending and receiving over a stream socket until all of it has gone or come, or a deadline has passed; waiting is done
+ * in poll(). */
 #include "bootstrap/socket.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@
 bool weft__socket_wait(int fd, short events, uint64_t deadline_ns)
 {
     for (;;) {
-        uint64_t now = weft__now_ns(), left_ms = now < deadline_ns ? (deadline_ns - now + 999999) / 1000000 : 0;
+        int left_ms = weft__poll_ms(weft__now_ns(), deadline_ns);
         struct pollfd p = {.fd = fd, .events = events};
-        int n = poll(&p, 1, left_ms > 1000 ? 1000 : (int)left_ms);
+        int n = poll(&p, 1, left_ms);
         if (n > 0 || (n < 0 && errno != EINTR))
             return true; /* the transfer will say what is wrong */
         if (!left_ms)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large buffers begin at staggered offsets: arrays that share their offset in a huge page fight for the same cache sets
- * and memory banks. */
+/* Allocating memory that all ranks of the host can read, out of this rank's segment. Large buffers begin at staggered
+ * offsets: arrays that share their offset in a huge page fight for the same cache sets and memory banks. */
 #include "shared/heap.h"
 
 #include <stdlib.h>

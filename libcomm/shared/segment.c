@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A segment is a memfd: its whole reservation is mapped once, on a huge-page boundary, and becomes usable as the owner
+/* Making, lengthening and mapping the memory that the ranks of a host share. A segment is a memfd: its whole reservation is mapped once, on a huge-page boundary, and becomes usable as the owner
  * lengthens the file. Lengthening allocates the pages, so want of memory is an error here and never a bus error. */
 #include "shared/segment.h"
 

@@ -86,6 +86,55 @@ TEST(ranks_that_ask_for_different_operations_are_named)
     ranks_both_ways(2, operations_differ, NULL);
 }
 
+/* A small broadcast's root waits for nobody. */
+static void roots_differ(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "roots", NULL);
+    int rank = weft_world_rank(world);
+    float v = 1;
+    weft_result result = weft_broadcast_run(comm, &v, &v, 1, WEFT_FP32, rank, WEFT_STREAM_HOST);
+    if (result == WEFT_OK)
+        result = weft_barrier_run(comm, WEFT_STREAM_HOST);
+    CHECK_INT(result, WEFT_E_MISMATCH);
+    CHECK_HAS(weft_last_error(), "broadcast of 1 fp32, root 0");
+    CHECK_HAS(weft_last_error(), "broadcast of 1 fp32, root 1");
+    CHECK_HAS(weft_last_error(), "operation 1");
+    weft_comm_destroy(comm);
+}
+
+TEST(two_roots_are_told_from_one)
+{
+    quiet();
+    for (int i = 0; i < 20; i++)
+        ranks_both_ways(2, roots_differ, NULL);
+}
+
+/* What means nothing to an operation may be anything. */
+static void what_means_nothing_differs(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "nothing", NULL);
+    int rank = weft_world_rank(world);
+    float v = (float)rank, all[2];
+    weft_collective c = WEFT_COLLECTIVE_INIT;
+    c.kind = WEFT_BROADCAST, c.send = c.recv = &v, c.count = 1, c.dtype = WEFT_FP32;
+    c.reduction = rank ? WEFT_MAX : WEFT_SUM, c.root = 1;
+    CHECK_OK(weft_collective_run(comm, &c, WEFT_STREAM_HOST));
+    CHECK(v == 1);
+    c.kind = WEFT_ALL_GATHER, c.recv = all, c.root = rank;
+    CHECK_OK(weft_collective_run(comm, &c, WEFT_STREAM_HOST));
+    CHECK(all[0] == 1 && all[1] == 1);
+    c.kind = WEFT_BARRIER, c.dtype = rank ? WEFT_FP32 : WEFT_FP64, c.count = 0;
+    CHECK_OK(weft_collective_run(comm, &c, WEFT_STREAM_HOST));
+    weft_comm_destroy(comm);
+}
+
+TEST(what_means_nothing_to_an_operation_may_differ)
+{
+    ranks_both_ways(2, what_means_nothing_differs, NULL);
+}
+
 static void comms_differ(weft_world *world, void *argument)
 {
     (void)argument;

@@ -33,10 +33,10 @@ enum { PIECE_BYTES = 1 << 18 };                /* moved through one socket at a 
 
 /* What stands before the bytes of a message. */
 typedef struct header {
-    uint64_t bytes; /* of a p2p message, */
-    uint64_t tag;   /* and its tag; */
-    uint64_t count; /* of a collective, and the rest of it. What has no meaning for its kind is 0. */
-    int32_t kind, dtype, reduction, root;
+    uint64_t is_p2p;  /* else it belongs to a collective */
+    uint64_t bytes;   /* of a p2p message, */
+    uint64_t tag;     /* and its tag; */
+    weft_asked asked; /* of a collective */
 } header;
 
 /* A message on its way. */
@@ -294,13 +294,11 @@ static void fail_line(line *l)
 
 static void describe(const header *h, char *text, size_t bytes)
 {
-    if (h->kind < 0)
+    if (h->is_p2p)
         snprintf(text, bytes, "a message of %llu bytes, tag %#llx", (unsigned long long)h->bytes,
                  (unsigned long long)h->tag);
     else
-        snprintf(text, bytes, "%s of %llu %s, %s, root %d", weft_collective_string((weft_collective_kind)h->kind),
-                 (unsigned long long)h->count, weft_dtype_string((weft_dtype)h->dtype),
-                 weft_reduction_string((weft_reduction)h->reduction), h->root);
+        weft_backend_tell_asked(&h->asked, text, bytes);
 }
 
 static bool fits(line *l, const message *m)
@@ -529,19 +527,11 @@ static void queue_message(sockets_comm *comm, message *m, int member, uint32_t s
     watch(l);
 }
 
-static header head_of(const weft_collective *c)
-{
-    const struct shape *shape = &shapes[c->kind];
-    header head = {.kind = (int32_t)c->kind, .count = c->count, .dtype = (int32_t)c->dtype};
-    head.reduction = shape->reduces ? (int32_t)c->reduction : 0;
-    head.root = shape->root_sends || shape->root_receives ? c->root : 0;
-    return head;
-}
-
 static weft_result start_collective(sockets_comm *comm, weft_op *op)
 {
     const weft_collective *c = &op->what;
     const struct shape *shape = &shapes[c->kind];
+    header head = {.asked = weft_backend_asked(c)};
     size_t one = c->count * weft_dtype_bytes(c->dtype);
     flight *f = op->memory;
     f->staging = NULL;
@@ -553,8 +543,8 @@ static weft_result start_collective(sockets_comm *comm, weft_op *op)
         if (m == comm->rank)
             continue;
         message *to = &f->messages[m], *from = &f->messages[comm->count + m];
-        *to = (message){.op = op, .head = head_of(c), .data = part_of(c->send, shape->for_each, m, one)};
-        *from = (message){.op = op, .head = head_of(c), .data = part_of(c->recv, shape->from_each, m, one)};
+        *to = (message){.op = op, .head = head, .data = part_of(c->send, shape->for_each, m, one)};
+        *from = (message){.op = op, .head = head, .data = part_of(c->recv, shape->from_each, m, one)};
         if (f->staging)
             from->data = f->staging + (size_t)m * one;
         to->bytes = goes(c, comm->rank, m) ? one : 0;
@@ -583,7 +573,7 @@ static weft_result start_batch(sockets_comm *comm, weft_op *op)
         if (p->peer == comm->rank)
             continue; /* weft has carried it out */
         size_t bytes = p->count * weft_dtype_bytes(p->dtype);
-        *m = (message){.op = op, .head = {.kind = -1, .bytes = bytes, .tag = p->tag}};
+        *m = (message){.op = op, .head = {.is_p2p = 1, .bytes = bytes, .tag = p->tag}};
         m->data = p->buffer, m->bytes = bytes;
         queue_message(comm, m, p->peer, FIRST_CHANNEL + p->channel, p->kind == WEFT_SEND);
     }

@@ -92,6 +92,17 @@ static void lay_out(const weft__host_comm *hc, weft__cell *cell, unsigned char *
     cell->heard = cell->column + hc->piece_bytes * (size_t)hc->machines;
 }
 
+/* Those that have been made; each is left before it is destroyed. */
+static void leave_inner(weft__host_comm *hc)
+{
+    if (hc->near_first)
+        hc->near->table->comm_leave(hc->near_first);
+    if (hc->near_second)
+        hc->near->table->comm_leave(hc->near_second);
+    if (hc->far_comm)
+        weft__wire_call(hc->far)->comm_leave(hc->far_comm);
+}
+
 static void free_parts(weft__host_comm *hc)
 {
     if (hc->near_first)
@@ -179,6 +190,7 @@ weft_result weft__host_comm_create(void *state, const weft_backend_comm *comm, v
     if (result == WEFT_OK)
         result = make_inner(hc, comm, card);
     if (result != WEFT_OK) {
+        leave_inner(hc);
         free_parts(hc);
         return result;
     }
@@ -239,9 +251,7 @@ void weft__host_comm_leave(void *comm)
             break;
         }
     hc->active = false;
-    hc->near->table->comm_leave(hc->near_first);
-    hc->near->table->comm_leave(hc->near_second);
-    weft__wire_call(hc->far)->comm_leave(hc->far_comm);
+    leave_inner(hc);
 }
 
 void weft__host_comm_destroy(void *comm)

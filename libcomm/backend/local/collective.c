@@ -64,11 +64,7 @@ static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
     size_t payload = slot_payload(lc, op);
     const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
     weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
-    d->count = c->count;
-    d->root = weft__is_rooted(row) ? c->root : 0;
-    d->kind = (uint8_t)c->kind;
-    d->dtype = (uint8_t)c->dtype;
-    d->reduction = (uint8_t)c->reduction;
+    d->asked = weft__collective_asked(c);
     d->mark = whole ? weft__collective_mark(&whole->what, whole->number) : 0;
     if (lc->plan.in_slot) {
         if (sends(lc, op) && payload)

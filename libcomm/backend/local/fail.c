@@ -146,15 +146,28 @@ unsigned weft__local_give_back(weft__local_comm *lc)
 
 /* ------------------------------------------------------------------------------------------- explaining */
 
+/* ", all_gather, 1.0 s ago": of the operation that a member has arrived at last, unless it goes on meanwhile. */
+static void tell_arrival(const weft__local_comm *lc, int member, uint64_t arrived, char *text, size_t bytes)
+{
+    const weft__descriptor *d = weft__page_descriptor(lc->pages[member], arrived);
+    text[0] = 0;
+    if (atomic_load(&d->number) != arrived)
+        return;
+    double ago = (double)(weft__ticks() - d->arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
+    weft_collective_kind kind = (weft_collective_kind)d->asked.kind;
+    if (atomic_load(&lc->pages[member]->arrived) == arrived) /* its place is not used anew before that has changed */
+        snprintf(text, bytes, ", %s, %.1f s ago", weft_collective_string(kind), ago);
+}
+
 /* "3 (last seen in operation 41, all_gather, 1.0 s ago)" */
 static size_t name_absent(const weft__local_comm *lc, int member, uint64_t arrived, char *text, size_t bytes)
 {
+    char more[64];
     if (!arrived)
         return (size_t)snprintf(text, bytes, "%d (never seen in this comm)", lc->ranks[member]);
-    const weft__descriptor *d = weft__page_descriptor(lc->pages[member], arrived);
-    double ago = (double)(weft__ticks() - d->arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
-    return (size_t)snprintf(text, bytes, "%d (last seen in operation %llu, %s, %.1f s ago)", lc->ranks[member],
-                            (unsigned long long)arrived, weft_collective_string((weft_collective_kind)d->kind), ago);
+    tell_arrival(lc, member, arrived, more, sizeof more);
+    return (size_t)snprintf(text, bytes, "%d (last seen in operation %llu%s)", lc->ranks[member],
+                            (unsigned long long)arrived, more);
 }
 
 void weft__local_explain(void *comm, const weft_op *op, char *text, size_t bytes)

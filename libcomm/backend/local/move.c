@@ -55,21 +55,15 @@ static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, s
 /* ------------------------------------------------------------------------------------------- meeting */
 
 /* What a descriptor asks for. */
-static weft_collective asked(const weft__descriptor *d)
+static void describe(const weft__descriptor *d, char *text, size_t bytes)
 {
-    if (d->mark)
-        return weft__collective_marked(d->mark);
-    return (weft_collective){.kind = (weft_collective_kind)d->kind,
-                             .dtype = (weft_dtype)d->dtype,
-                             .reduction = (weft_reduction)d->reduction,
-                             .root = d->root,
-                             .count = (size_t)d->count};
+    weft_asked asked = d->mark ? weft__collective_marked(d->mark) : d->asked;
+    weft__asked_describe(&asked, text, bytes);
 }
 
 static bool same(const weft__descriptor *a, const weft__descriptor *b)
 {
-    return a->count == b->count && a->root == b->root && a->kind == b->kind && a->dtype == b->dtype &&
-           a->reduction == b->reduction && a->mark == b->mark;
+    return a->mark == b->mark && weft__asked_same(&a->asked, &b->asked);
 }
 
 bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
@@ -83,9 +77,8 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
     if (!same(mine, theirs)) {
         const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
         char a[96], b[96];
-        weft_collective ask_a = asked(theirs), ask_b = asked(mine);
-        weft__collective_describe(&ask_a, a, sizeof a);
-        weft__collective_describe(&ask_b, b, sizeof b);
+        describe(theirs, a, sizeof a);
+        describe(mine, b, sizeof b);
         weft_backend_fail(lc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s, rank %d for %s",
                           lc->name, (unsigned long long)(whole ? whole : op)->number, lc->ranks[member], a,
                           lc->ranks[lc->rank], b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a page. Staging shrinks with the number of members, so that a comm's memory grows only linearly. */
+/* Where the counters, slots, pipes and messages lie in the page of shared memory that a rank has for each comm. Staging
+ * shrinks with the number of members, so that a comm's memory grows only linearly. */
 #include "backend/local/page.h"
 
 #define PIPES_BYTES ((size_t)1 << 20) /* of all pipes of a rank together, about */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <weft/backend.h>
 
 #include "base/memory.h"
 
@@ -20,10 +21,8 @@
 typedef struct weft__descriptor {
     _Alignas(WEFT__LINE) _Atomic uint64_t number; /* of the operation: it has arrived; written last */
     uint64_t arrived_ticks;
-    uint64_t count;
     uint64_t mark; /* of the operation that it is a part of; 0 = of none */
-    int32_t root;
-    uint8_t kind, dtype, reduction;
+    weft_asked asked;
     union {
         struct {
             uint64_t send, recv; /* offsets in the rank's segment; WEFT__NOWHERE: others cannot reach it */

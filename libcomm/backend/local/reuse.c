@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small table, indexed by a hash of the address: forgetting is harmless. */
+/* Guessing whether a buffer still lies in the cache, by a small table of those written last, indexed by a hash of their
+ * address: forgetting one is harmless. */
 #include "backend/local/reuse.h"
 
 #include <unistd.h>

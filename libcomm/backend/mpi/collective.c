@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives: the head of a comm is compared if it is one of the first, then moved, a piece at a time. */
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/mpi/module.h"
@@ -12,33 +11,7 @@ static bool is_sum(weft_collective_kind kind)
     return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
 }
 
-static bool is_rooted(weft_collective_kind kind)
-{
-    return kind == WEFT_BROADCAST || kind == WEFT_REDUCE;
-}
-
 /* ------------------------------------------------------------------------------------------- comparing */
-
-static weft__mpi_asked asked_of(const weft_collective *c)
-{
-    return (weft__mpi_asked){.count = c->count,
-                             .root = is_rooted(c->kind) ? c->root : 0,
-                             .kind = (uint8_t)c->kind,
-                             .dtype = (uint8_t)c->dtype,
-                             .reduction = is_sum(c->kind) ? (uint8_t)c->reduction : 0};
-}
-
-static void describe(const weft__mpi_asked *a, char *text, size_t bytes)
-{
-    weft_collective_kind kind = (weft_collective_kind)a->kind;
-    int used = snprintf(text, bytes, "%s of %llu %s", weft_collective_string(kind), (unsigned long long)a->count,
-                        weft_dtype_string((weft_dtype)a->dtype));
-    if (is_sum(kind))
-        used +=
-            snprintf(text + used, bytes - (size_t)used, ", %s", weft_reduction_string((weft_reduction)a->reduction));
-    if (is_rooted(kind))
-        snprintf(text + used, bytes - (size_t)used, ", root %d", a->root);
-}
 
 static bool compare(weft__mpi_comm *mc)
 {
@@ -46,8 +19,8 @@ static bool compare(weft__mpi_comm *mc)
     for (int m = 0; m < mc->count; m++) {
         if (memcmp(&mc->asked[m], &mc->own_asked, sizeof *mc->asked) == 0)
             continue;
-        describe(&mc->asked[m], theirs, sizeof theirs);
-        describe(&mc->own_asked, mine, sizeof mine);
+        weft_backend_tell_asked(&mc->asked[m], theirs, sizeof theirs);
+        weft_backend_tell_asked(&mc->own_asked, mine, sizeof mine);
         weft__mpi_fail(mc, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s, rank %d for %s", mc->name,
                        (unsigned long long)mc->head->number, mc->ranks[m], theirs, mc->ranks[mc->rank], mine);
         return false;
@@ -193,7 +166,7 @@ static void begin(weft__mpi_comm *mc)
     mc->phase = WEFT__MPI_PIECE;
     if (op->number > WEFT__MPI_COMPARED && !mc->check)
         return;
-    mc->own_asked = asked_of(&op->what);
+    mc->own_asked = weft_backend_asked(&op->what);
     weft__mpi_well(mc,
                    MPI_Iallgather(&mc->own_asked, (int)sizeof mc->own_asked, MPI_BYTE, mc->asked,
                                   (int)sizeof mc->own_asked, MPI_BYTE, mc->handle, &mc->request),

@@ -35,13 +35,6 @@ bool weft__mpi_has_threads(void);
 
 /* ------------------------------------------------------------------------------------------- comms */
 
-/* What a rank asks for, as members compare it. */
-typedef struct weft__mpi_asked {
-    uint64_t count;
-    int32_t root;
-    uint8_t kind, dtype, reduction, zero;
-} weft__mpi_asked;
-
 typedef enum weft__mpi_phase { WEFT__MPI_BEGIN, WEFT__MPI_COMPARE, WEFT__MPI_PIECE, WEFT__MPI_MOVE } weft__mpi_phase;
 
 /* What a member has to say beside operations: that it has failed, or that it has left. */
@@ -73,7 +66,7 @@ typedef struct weft__mpi_comm {
     weft_op *head, **tail;
     weft__mpi_phase phase;
     MPI_Request request;
-    weft__mpi_asked *asked, own_asked; /* of all members; of this one */
+    weft_asked *asked, own_asked; /* of all members; of this one */
     unsigned char *staging;
     size_t done, piece; /* elements of each part: moved, and being moved */
     bool is_direct;     /* MPI reaches into the caller's memory */
@@ -111,7 +104,6 @@ unsigned weft__mpi_collectives(weft__mpi_comm *mc);
 /* Give back the head. */
 void weft__mpi_collective_end(weft__mpi_comm *mc, weft_result result);
 
-size_t weft__mpi_op_bytes(void);
 weft_result weft__mpi_batch_start(weft__mpi_comm *mc, weft_op *op);
 unsigned weft__mpi_batches(weft__mpi_comm *mc);
 /* Give up the receives of a failed comm; end all batches that MPI has let go of, or all. */

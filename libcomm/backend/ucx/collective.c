@@ -20,28 +20,13 @@ static size_t least(size_t a, size_t b)
 
 /* ------------------------------------------------------------------------------------------- comparing */
 
-/* "all_reduce of 10 fp32, sum" */
-static void describe(const weft__ucx_request *r, char *text, size_t bytes)
-{
-    weft_collective_kind kind = (weft_collective_kind)r->kind;
-    size_t used = (size_t)snprintf(text, bytes, "%s", weft_collective_string(kind));
-    if (kind != WEFT_BARRIER)
-        used += (size_t)snprintf(text + used, bytes - used, " of %llu %s", (unsigned long long)r->count,
-                                 weft_dtype_string((weft_dtype)r->dtype));
-    if (weft__ucx_reduces(kind))
-        used +=
-            (size_t)snprintf(text + used, bytes - used, ", %s", weft_reduction_string((weft_reduction)r->reduction));
-    if (weft__ucx_is_rooted(kind))
-        snprintf(text + used, bytes - used, ", root %d", r->root);
-}
-
 static bool fail_mismatch(weft__ucx_comm *uc, int member, const weft__ucx_request *theirs)
 {
     char a[96], b[96], behind[48] = "";
     if (theirs->number != uc->last.number)
         snprintf(behind, sizeof behind, " (its operation %llu)", (unsigned long long)theirs->number);
-    describe(theirs, a, sizeof a);
-    describe(&uc->last, b, sizeof b);
+    weft_backend_tell_asked(&theirs->asked, a, sizeof a);
+    weft_backend_tell_asked(&uc->last.asked, b, sizeof b);
     weft_backend_fail(uc->comm, WEFT_E_MISMATCH, "comm %s, operation %llu: rank %d asks for %s%s, rank %d for %s",
                       uc->name, (unsigned long long)uc->last.number, uc->ranks[member], a, behind, uc->ranks[uc->rank],
                       b);
@@ -55,7 +40,7 @@ static void note_seen(weft__ucx_comm *uc, int member, const weft__ucx_request *t
     if (theirs->number <= peer->seen_number)
         return;
     peer->seen_number = theirs->number;
-    peer->seen_kind = theirs->kind;
+    peer->seen_kind = theirs->asked.kind;
     peer->seen_ticks = weft__ucx_ticks(uc->ucx);
 }
 
@@ -172,7 +157,7 @@ static unsigned move_lanes(weft__ucx_comm *uc)
 static void begin(weft__ucx_comm *uc, weft_op *op)
 {
     uc->begun = true;
-    uc->last = weft__ucx_request_of(op);
+    uc->last = (weft__ucx_request){.number = op->number, .asked = weft_backend_asked(&op->what)};
     op->last_arrival = weft__ucx_ticks(uc->ucx);
     op->late_rank = uc->ranks[uc->rank];
     weft__ucx_plan_make(uc, op);

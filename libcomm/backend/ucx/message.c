@@ -111,7 +111,8 @@ ucs_status_t weft__ucx_hear(void *ucx, const void *header, size_t header_bytes, 
     }
     weft__ucx_comm *uc = ((weft__ucx *)ucx)->comms[head.comm % WEFT__UCX_COMMS];
     if (!uc || uc->number != head.comm || uc->failed || head.member >= (uint32_t)uc->count ||
-        head.stream >= uc->streams || head.bytes != bytes - sizeof head || head.request.kind >= WEFT_COLLECTIVE_KINDS)
+        head.stream >= uc->streams || head.bytes != bytes - sizeof head ||
+        head.request.asked.kind >= WEFT_COLLECTIVE_KINDS)
         return UCS_OK;
     take(uc, &head, (const unsigned char *)data + sizeof head);
     return UCS_OK;

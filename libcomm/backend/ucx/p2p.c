@@ -13,7 +13,7 @@ static weft__ucx_parcel parcel_of(weft_op *op, const weft_p2p *m)
 {
     size_t bytes = m->count * weft_dtype_bytes(m->dtype);
     return (weft__ucx_parcel){
-        .at = m->buffer, .bytes = bytes, .ready = bytes, .request = {.number = m->tag, .count = bytes}, .op = op};
+        .at = m->buffer, .bytes = bytes, .ready = bytes, .request = {.number = m->tag, .asked.count = bytes}, .op = op};
 }
 
 void weft__ucx_p2p_ended(weft__ucx_comm *uc, const weft__ucx_parcel *parcel)
@@ -73,10 +73,11 @@ bool weft__ucx_p2p_fits(const weft__ucx_lane *lane, const weft__ucx_request *the
     bool tags_differ = theirs->number && ours->number && theirs->number != ours->number;
     if (tags_differ && channel >= uc->parts_from)
         fail_parts(uc, from, theirs->number, to, ours->number);
-    else if (theirs->count != ours->count)
+    else if (theirs->asked.count != ours->asked.count)
         weft_backend_fail(uc->comm, WEFT_E_MISMATCH,
                           "comm %s, channel %u: rank %d sends %llu bytes, rank %d receives %llu bytes", uc->name,
-                          channel, from, (unsigned long long)theirs->count, to, (unsigned long long)ours->count);
+                          channel, from, (unsigned long long)theirs->asked.count, to,
+                          (unsigned long long)ours->asked.count);
     else if (tags_differ)
         weft_backend_fail(uc->comm, WEFT_E_MISMATCH,
                           "comm %s, channel %u: rank %d sends tag %#llx, rank %d receives %#llx", uc->name, channel,

@@ -43,7 +43,7 @@ static weft__ucx_parcel staged(const weft__ucx_comm *uc, int ring, size_t bytes,
 
 static void add(weft__ucx_comm *uc, weft_op *op, weft__ucx_parcel *place, weft__ucx_parcel parcel)
 {
-    parcel.request = weft__ucx_request_of(op);
+    parcel.request = uc->last;
     parcel.op = op;
     *place = parcel;
     uc->plan.left++;
@@ -271,41 +271,14 @@ static void plan_barrier(weft__ucx_comm *uc, weft_op *op)
 
 /* ------------------------------------------------------------------------------------------- the table */
 
-static const struct {
-    void (*plan)(weft__ucx_comm *uc, weft_op *op);
-    bool reduces, rooted;
-} kinds[] = {
-    [WEFT_ALL_REDUCE] = {plan_all_reduce, .reduces = true},
-    [WEFT_REDUCE_SCATTER] = {plan_reduce_scatter, .reduces = true},
-    [WEFT_ALL_GATHER] = {plan_all_gather},
-    [WEFT_BROADCAST] = {plan_broadcast, .rooted = true},
-    [WEFT_REDUCE] = {plan_reduce, .reduces = true, .rooted = true},
-    [WEFT_ALL_TO_ALL] = {plan_all_to_all},
-    [WEFT_BARRIER] = {plan_barrier},
+static void (*const plans[])(weft__ucx_comm *uc, weft_op *op) = {
+    [WEFT_ALL_REDUCE] = plan_all_reduce, [WEFT_REDUCE_SCATTER] = plan_reduce_scatter,
+    [WEFT_ALL_GATHER] = plan_all_gather, [WEFT_BROADCAST] = plan_broadcast,
+    [WEFT_REDUCE] = plan_reduce,         [WEFT_ALL_TO_ALL] = plan_all_to_all,
+    [WEFT_BARRIER] = plan_barrier,
 };
 
-_Static_assert(sizeof kinds / sizeof *kinds == WEFT_COLLECTIVE_KINDS, "each collective has a plan");
-
-bool weft__ucx_reduces(weft_collective_kind kind)
-{
-    return kinds[kind].reduces;
-}
-
-bool weft__ucx_is_rooted(weft_collective_kind kind)
-{
-    return kinds[kind].rooted;
-}
-
-weft__ucx_request weft__ucx_request_of(const weft_op *op)
-{
-    const weft_collective *c = &op->what;
-    return (weft__ucx_request){.number = op->number,
-                               .count = c->count,
-                               .root = kinds[c->kind].rooted ? c->root : 0,
-                               .kind = (uint8_t)c->kind,
-                               .dtype = (uint8_t)c->dtype,
-                               .reduction = kinds[c->kind].reduces ? (uint8_t)c->reduction : 0};
-}
+_Static_assert(sizeof plans / sizeof *plans == WEFT_COLLECTIVE_KINDS, "each collective has a plan");
 
 void weft__ucx_plan_make(weft__ucx_comm *uc, weft_op *op)
 {
@@ -313,5 +286,5 @@ void weft__ucx_plan_make(weft__ucx_comm *uc, weft_op *op)
     *plan = (weft__ucx_plan){.in = plan->in, .out = plan->out, .relay = -1};
     for (int i = 0; i < 2 * uc->count; i++)
         plan->in[i].op = plan->out[i].op = NULL; /* not in use */
-    kinds[op->what.kind].plan(uc, op);
+    plans[op->what.kind](uc, op);
 }

@@ -134,7 +134,8 @@ struct weft__ucx_lane {
 /* lane.c */
 void weft__lane_open(weft__ucx_lane *lane, weft__ucx_comm *uc, int member, int stream, unsigned char *memory);
 size_t weft__lane_memory(void);
-/* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to weft__ucx_parcel_ended(). */
+/* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to the file of its stream:
+ * weft__ucx_collective_ended(), weft__ucx_p2p_ended(). */
 void weft__lane_send(weft__ucx_lane *lane, weft__ucx_parcel *parcel);
 void weft__lane_expect(weft__ucx_lane *lane, weft__ucx_parcel *parcel);
 /* Go on, as parcels have become ready or UCX has let go of slots. */
@@ -237,10 +238,8 @@ void weft__ucx_collective_ended(weft__ucx_comm *uc);
 bool weft__ucx_collective_fits(weft__ucx_comm *uc, int member, const weft__ucx_request *theirs,
                                const weft__ucx_parcel *parcel);
 /* plan.c */
+/* Of the head, asking for uc->last. */
 void weft__ucx_plan_make(weft__ucx_comm *uc, weft_op *op);
-weft__ucx_request weft__ucx_request_of(const weft_op *op);
-bool weft__ucx_reduces(weft_collective_kind kind);
-bool weft__ucx_is_rooted(weft_collective_kind kind);
 
 /* p2p.c */
 typedef struct weft__ucx_batch {

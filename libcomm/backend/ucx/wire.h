@@ -4,6 +4,7 @@
 #define WEFT_UCX_WIRE_H
 #include <stddef.h>
 #include <stdint.h>
+#include <weft/backend.h>
 
 #define WEFT__UCX_VERSION 1
 
@@ -19,10 +20,8 @@ typedef enum weft__ucx_what {
 
 /* What a message is, for its receiver to compare before a byte is used. */
 typedef struct weft__ucx_request {
-    uint64_t number; /* collective: its number on the comm; p2p: the tag */
-    uint64_t count;  /* collective: elements; p2p: bytes */
-    int32_t root;    /* 0 if there is none */
-    uint8_t kind, dtype, reduction, reserved;
+    uint64_t number;  /* collective: its number on the comm; p2p: the tag */
+    weft_asked asked; /* p2p: nothing but its count, of bytes */
 } weft__ucx_request;
 
 typedef struct weft__ucx_head {

@@ -6,13 +6,15 @@
  *  module: a shared object `libweft-backend-NAME.so` that exports WEFT_BACKEND_MODULE, a function that returns its
  *  table or NULL if it cannot work here. Modules are looked for in the folders of WEFT_MODULE_PATH (separated by
  *  colons), then beside the library; they are loaded when a world spans hosts or somebody asks for a name that is not
- *  known, and stay loaded. Those of a newer abi, and those that cannot be loaded, are left out with a line in the log.
+ *  known, or asks weft_info_tell(), and stay loaded. Those of another abi, and those that cannot be loaded, are left
+ *  out with a line in the log.
  *
  *  To write one, begin with tests/package/backend_sockets.c, a whole backend in one file outside of weft's library.
  *  `weft perf conform --backend NAME` tells whether a backend keeps what is said here.
  *
  *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start`
- *  of a backend that says WEFT_CAP_IMMEDIATE and `query`, which come from the caller's. No call may wait for a peer.
+ *  of a backend that says WEFT_CAP_IMMEDIATE, which comes from the caller's, and `query`, which comes from any and only
+ *  reads. No call may wait for a peer.
  *
  *  In which order: `open`, and for each comm `comm_create`, `comm_connect` until it is not WEFT_PENDING, then `start`
  *  and `progress`; at the end `comm_leave`, `comm_destroy`, `close`. `comm_abort` comes at most once, at any time
@@ -24,7 +26,8 @@
  *    given back within `start`.
  *  - Members compare what they ask for before a byte of another is used: all operations, or the first 32 of a comm and
  *    with `check` all. If it differs the comm fails with E_MISMATCH, and a message that names two ranks and what each
- *    asks for. Where `reduction` or `root` mean nothing to a kind they may hold anything.
+ *    asks for. Where `reduction` or `root`, or the type and count of a barrier, mean nothing they may hold anything:
+ *    weft_backend_asked() says what counts, weft_backend_tell_asked() how it is called.
  *  - The buffers may be the caller's again when an operation is given back: nobody reads or writes them any more.
  *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST. weft
  *    itself calls `comm_abort` for ranks of this host whose process has ended.
@@ -41,7 +44,9 @@
  *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
  *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
  *  `progress`: nothing is to be moved along; `explain`: no reasons are known; `close`, `comm_abort`, `comm_leave`,
- *  `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by itself, or needs no waking. */
+ *  `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by itself, or needs no
+ *  waking; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again and again while
+ *  ranks wait. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -92,6 +97,14 @@ typedef struct weft_op {
     int32_t result;  /**< WEFT_PENDING until weft_backend_done(); read it with nothing else. */
     uint32_t waited; /**< weft's own. */
 } weft_op;
+
+/** What a rank asks for with a collective, as members compare it: what means nothing to its kind is 0, the buffers are
+ *  left out, and there are no gaps. So it may be sent as it is, and two are the same if memcmp() says so. */
+typedef struct weft_asked {
+    uint64_t count;
+    int32_t root;
+    uint8_t kind, dtype, reduction, zero;
+} weft_asked;
 
 /** What is asked when a backend is chosen for a comm. */
 typedef struct weft_backend_question {
@@ -179,7 +192,8 @@ typedef const weft_backend *(weft_backend_module_function)(void);
 
 /** Make a backend known to the worlds that are opened from now on, for as long as the process lives. The table is
  *  copied; its name stays. Threads: any. Blocks: never.
- *  Errors: E_INVALID (the name or size makes no sense, or the name is taken), E_UNSUPPORTED (another abi), E_BUSY. */
+ *  Errors: E_INVALID (the name or size makes no sense, or the name is taken), E_UNSUPPORTED (another abi), E_BUSY (weft
+ *  has no room for more). */
 WEFT_API weft_result weft_backend_register(const weft_backend *backend);
 
 /** Give @p op back: it ended with @p result. A failure fails no comm: weft_backend_fail() comes before.
@@ -192,8 +206,11 @@ WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char 
 WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
 /** A line for weft's log, cut at about 500 bytes: what a library below has to say. Threads: any. Blocks: local. */
 WEFT_API void weft_backend_log(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
-/** What the sender of a part asks for, of the tag of its message: "all_reduce of 10 fp32, sum". Threads: any. Blocks:
- *  never. */
+/** What @p what asks for. Its kind makes sense, as that of an operation does. Threads: any. Blocks: never. */
+WEFT_API weft_asked weft_backend_asked(const weft_collective *what);
+/** "reduce of 7 fp32, sum, root 1", cut at @p text_bytes; @p asked may be nonsense. Threads: any. Blocks: never. */
+WEFT_API void weft_backend_tell_asked(const weft_asked *asked, char *text, size_t text_bytes);
+/** The same of a part, whose sender tells what it asks for in the tag of its message. Threads: any. Blocks: never. */
 WEFT_API void weft_backend_tell_part(uint64_t tag, char *text, size_t text_bytes);
 /** The sum that every backend makes: dst[i] = sources[0][i] (+) sources[1][i] (+) ... in that order, 16-bit types in
  *  fp32 and rounded once, an average divided by @p source_count before. @p dst may be one of the sources. Threads: any.

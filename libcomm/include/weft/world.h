@@ -29,10 +29,10 @@ typedef struct weft_world_config {
 
 /** Open the world of this rank and meet the others. Who this rank is comes, in this order, from @p config, from
  *  WEFT_RANK and WEFT_SIZE (set by `weft run`), from torchrun (RANK, WORLD_SIZE), from Open MPI (OMPI_COMM_WORLD_RANK,
- *  OMPI_COMM_WORLD_SIZE), PALS, MPICH (PMI_RANK, PMI_SIZE), or a step of Slurm's srun; with none of them the world
- *  has one rank. A world of one rank opens no socket and starts no thread. If one rank fails, all do, with its result
- *  and its message; only a rank that cannot find out who it is or where the others meet, or a process that has no
- *  memory even for meeting them, returns alone, and the others name it as missing at the deadline.
+ *  OMPI_COMM_WORLD_SIZE), PALS (PALS_RANKID, PMI_SIZE), MPICH (PMI_RANK, PMI_SIZE), or a step of Slurm's srun; with
+ *  none of them the world has one rank. A world of one rank opens no socket and starts no thread. If one rank fails,
+ *  all do, with its result and its message; only a rank that cannot find out who it is or where the others meet, or a
+ *  process that has no memory even for meeting them, returns alone, and the others name it as missing at the deadline.
  *  @param config    copied; NULL = defaults.   @param world_out  given, release with weft_world_close().
  *  Threads: any.  Blocks: peers.  Collective.
  *  Errors: E_INVALID, E_RANGE, E_SYSTEM, E_NO_MEMORY, E_UNSUPPORTED, E_PEER_LOST, E_MISMATCH (ranks differ in size,
@@ -67,7 +67,7 @@ WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, con
  *  for ranks that have not closed theirs, since it passes on what they tell each other; once it has gone, ranks of
  *  different machines cannot make comms any more (E_PEER_LOST), and those that they have go on. Each rank waits up to
  *  2 s until what it said last has been heard.
- *  Threads: owner.  Blocks: local. */
+ *  Threads: owner.  Blocks: local, in a world that spans machines peers for that long. */
 WEFT_API void weft_world_close(weft_world *world);
 
 /** Make a team of @p ranks thread ranks. Each of its threads then opens its world with the team in the config. A team

@@ -154,6 +154,25 @@ TEST(a_comm_is_destroyed_with_operations_under_way)
         run_on((shape){2, 2}, destroys_at_work, NULL);
 }
 
+/* The comms inside machines are made by then. */
+static void cannot_be_made(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm;
+    CHECK_RESULT(weft_comm_create(world, "unmade", NULL, 0, NULL, &comm), WEFT_E_SYSTEM);
+    CHECK_HAS(weft_last_error(), "out of paper");
+    CHECK(comm == NULL);
+    comm = comm_of(world, "made", NULL, 0, "host");
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_comm_destroy(comm);
+}
+
+TEST(a_comm_that_is_half_made_is_left_before_it_is_destroyed)
+{
+    quiet();
+    run_on((shape){2, 2}, cannot_be_made, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- coming late */
 
 static void waits_in_vain(weft_world *world, void *argument)

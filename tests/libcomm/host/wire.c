@@ -50,7 +50,7 @@ typedef struct paper_comm {
     int first_pipe;
     queue *out, *in; /* [peer * channels + channel] */
     int starts;
-    bool failed;
+    bool failed, left;
 } paper_comm;
 
 typedef struct paper_world {
@@ -109,6 +109,8 @@ static weft_result comm_create(void *state, const weft_backend_comm *comm, void 
     c->next = c->world->comms;
     c->world->comms = c;
     *comm_out = c;
+    if (strcmp(comm->name, "unmade") == 0)
+        return weft_backend_error(WEFT_E_SYSTEM, "paperwire is out of paper");
     return WEFT_OK;
 }
 
@@ -130,6 +132,7 @@ static weft_result comm_connect(void *comm, const unsigned char *cards)
 static void comm_destroy(void *comm)
 {
     paper_comm *c = comm;
+    CHECK(c->left);
     for (paper_comm **link = &c->world->comms; *link; link = &(*link)->next)
         if (*link == c) {
             *link = c->next;
@@ -166,7 +169,7 @@ static void comm_abort(void *comm, weft_result result, const char *text)
 static void comm_leave(void *comm)
 {
     paper_comm *c = comm;
-    c->failed = true;
+    c->failed = c->left = true;
     for (size_t lane = 0; lane < lanes(c); lane++)
         c->out[lane].first = c->in[lane].first = NULL;
 }
