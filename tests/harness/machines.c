@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 #include <weft/backend.h>
@@ -247,6 +245,24 @@ static void make_machines(int most, int *fds)
     CHECK(setns(fds[0], CLONE_NEWNET) == 0);
 }
 
+/* What every rank is told. */
+typedef struct part {
+    int ranks, namespaces[MACHINES];
+    const int *machine_of;
+    const weft_world_config *config;
+    char rendezvous[64];
+    rank_main run;
+    void *argument;
+} part;
+
+static void run_on_machine(int rank, void *argument)
+{
+    const part *p = argument;
+    CHECK(setns(p->namespaces[p->machine_of[rank]], CLONE_NEWNET) == 0);
+    weft_world_config config = rank_config(p->config, rank, p->ranks, p->rendezvous);
+    p->run(&config, p->argument);
+}
+
 rank_group machines_fork(int ranks, const int *machine_of, const weft_world_config *config, rank_main run,
                          void *argument)
 {
@@ -259,26 +275,10 @@ rank_group machines_fork(int ranks, const int *machine_of, const weft_world_conf
         make_machines(MACHINES - 1, fds);
     machines = MACHINES;
     lay_wire(ranks);
-    char rendezvous[64];
-    snprintf(rendezvous, sizeof rendezvous, "unix:///tmp/weft-test-%d-%d", (int)getpid(), counter++);
-    rank_group group = {.ranks = ranks};
-    for (int r = 0; r < ranks; r++) {
-        group.pid[r] = fork();
-        CHECK(group.pid[r] >= 0);
-        if (group.pid[r])
-            continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        CHECK(setns(fds[machine_of[r]], CLONE_NEWNET) == 0);
-        weft_world_config c = WEFT_WORLD_CONFIG_INIT;
-        if (config)
-            c = *config;
-        c.rank = r;
-        c.ranks = ranks;
-        c.rendezvous = rendezvous;
-        run(&c, argument);
-        exit(0);
-    }
-    return group;
+    part p = {.ranks = ranks, .machine_of = machine_of, .config = config, .run = run, .argument = argument};
+    memcpy(p.namespaces, fds, sizeof fds);
+    snprintf(p.rendezvous, sizeof p.rendezvous, "unix:///tmp/weft-test-%d-%d", (int)getpid(), counter++);
+    return ranks_fork(ranks, run_on_machine, &p);
 }
 
 typedef struct body_call {
@@ -286,26 +286,22 @@ typedef struct body_call {
     void *argument;
 } body_call;
 
-static void open_and_call(const weft_world_config *config, void *argument)
+static void live(const weft_world_config *config, void *argument)
 {
-    body_call *call = argument;
-    weft_world *world;
-    CHECK_OK(weft_world_open(config, &world));
-    call->body(world, call->argument);
-    weft_world_close(world);
+    const body_call *call = argument;
+    rank_live(config, call->body, call->argument);
 }
 
 rank_group machines_start(int ranks, const int *machine_of, const weft_world_config *config, rank_body body,
                           void *argument)
 {
-    return machines_fork(ranks, machine_of, config, open_and_call, &(body_call){body, argument});
+    return machines_fork(ranks, machine_of, config, live, &(body_call){body, argument});
 }
 
 void machines_run(int ranks, const int *machine_of, const weft_world_config *config, rank_body body, void *argument)
 {
     rank_group group = machines_start(ranks, machine_of, config, body, argument);
-    for (int r = 0; r < ranks; r++)
-        ranks_expect_passed(&group, r);
+    ranks_expect_all(&group);
 }
 
 /* ------------------------------------------------------------------------------------------- step by step */

@@ -26,8 +26,24 @@ void ranks_as_threads(int ranks, const weft_world_config *config, rank_body body
     CHECK_OK(weft_team_run(ranks, config, call_body, &call));
 }
 
-static void run_child(int rank, int ranks, const weft_world_config *config, const char *rendezvous, rank_body body,
-                      void *argument)
+rank_group ranks_fork(int ranks, rank_run run, void *argument)
+{
+    rank_group group = {.ranks = ranks};
+    CHECK(ranks <= (int)(sizeof group.pid / sizeof *group.pid));
+    fflush(NULL);
+    for (int r = 0; r < ranks; r++) {
+        group.pid[r] = fork();
+        CHECK(group.pid[r] >= 0);
+        if (group.pid[r])
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        run(r, argument);
+        exit(0);
+    }
+    return group;
+}
+
+weft_world_config rank_config(const weft_world_config *config, int rank, int ranks, const char *rendezvous)
 {
     weft_world_config c = WEFT_WORLD_CONFIG_INIT;
     if (config)
@@ -35,11 +51,29 @@ static void run_child(int rank, int ranks, const weft_world_config *config, cons
     c.rank = rank;
     c.ranks = ranks;
     c.rendezvous = rendezvous;
+    return c;
+}
+
+void rank_live(const weft_world_config *config, rank_body body, void *argument)
+{
     weft_world *world;
-    CHECK_OK(weft_world_open(&c, &world));
+    CHECK_OK(weft_world_open(config, &world));
     body(world, argument);
     weft_world_close(world);
-    exit(0);
+}
+
+typedef struct life {
+    int ranks;
+    const weft_world_config *config;
+    const char *rendezvous;
+    body_call call;
+} life;
+
+static void live(int rank, void *argument)
+{
+    const life *l = argument;
+    weft_world_config config = rank_config(l->config, rank, l->ranks, l->rendezvous);
+    rank_live(&config, l->call.body, l->call.argument);
 }
 
 rank_group ranks_start(int ranks, const weft_world_config *config, rank_body body, void *argument)
@@ -47,16 +81,7 @@ rank_group ranks_start(int ranks, const weft_world_config *config, rank_body bod
     static int counter;
     char rendezvous[64];
     snprintf(rendezvous, sizeof rendezvous, "unix://@weft-test-%d-%d", (int)getpid(), counter++);
-    rank_group group = {.ranks = ranks};
-    for (int r = 0; r < ranks; r++) {
-        group.pid[r] = fork();
-        if (group.pid[r] == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            run_child(r, ranks, config, rendezvous, body, argument);
-        }
-        CHECK(group.pid[r] > 0);
-    }
-    return group;
+    return ranks_fork(ranks, live, &(life){ranks, config, rendezvous, {body, argument}});
 }
 
 void ranks_wait(rank_group *group, int rank)
@@ -78,11 +103,16 @@ void ranks_expect_passed(rank_group *group, int rank)
         FAIL("rank %d ended with code %d", rank, WEXITSTATUS(status));
 }
 
+void ranks_expect_all(rank_group *group)
+{
+    for (int r = 0; r < group->ranks; r++)
+        ranks_expect_passed(group, r);
+}
+
 void ranks_as_processes(int ranks, const weft_world_config *config, rank_body body, void *argument)
 {
     rank_group group = ranks_start(ranks, config, body, argument);
-    for (int r = 0; r < ranks; r++)
-        ranks_expect_passed(&group, r);
+    ranks_expect_all(&group);
 }
 
 void ranks_both_ways(int ranks, rank_body body, void *argument)

@@ -29,9 +29,16 @@ typedef struct rank_group {
     int status[64];
 } rank_group;
 rank_group ranks_start(int ranks, const weft_world_config *config, rank_body body, void *argument);
-/* Rank @p rank must end with exit code 0 (all checks passed). */
+/* Rank @p rank must end with exit code 0 (all checks passed); so must all. */
 void ranks_expect_passed(rank_group *group, int rank);
+void ranks_expect_all(rank_group *group);
 void ranks_wait(rank_group *group, int rank);
+
+/* What these are made of: processes that call @p run and end, at the latest with this one; and a world's life. */
+typedef void (*rank_run)(int rank, void *argument);
+rank_group ranks_fork(int ranks, rank_run run, void *argument);
+weft_world_config rank_config(const weft_world_config *config, int rank, int ranks, const char *rendezvous);
+void rank_live(const weft_world_config *config, rank_body body, void *argument);
 
 /* A batch of messages. */
 weft_result start_messages(weft_comm *comm, const weft_p2p *messages, size_t count, weft_work *work_out);

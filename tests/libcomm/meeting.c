@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -48,33 +47,30 @@ static void meet(const meeter *m, outcome *o)
     meeting->calls->end(meeting);
 }
 
+typedef struct task {
+    const meeter *meeters;
+    outcome *outcomes;
+} task;
+
+static void meet_as(int number, void *argument)
+{
+    const task *t = argument;
+    meet(&t->meeters[number], &t->outcomes[number]);
+}
+
 meeting_run meeters_start(const meeter *meeters, int count)
 {
     meeting_run run = {.count = count};
     size_t bytes = (size_t)count * sizeof *run.outcomes;
     run.outcomes = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(run.outcomes != MAP_FAILED);
-    fflush(NULL);
-    for (int i = 0; i < count; i++) {
-        run.pid[i] = fork();
-        CHECK(run.pid[i] >= 0);
-        if (run.pid[i] > 0)
-            continue;
-        meet(&meeters[i], &run.outcomes[i]);
-        exit(0);
-    }
+    run.group = ranks_fork(count, meet_as, &(task){meeters, run.outcomes});
     return run;
 }
 
 void meeters_wait(meeting_run *run)
 {
-    for (int i = 0; i < run->count; i++) {
-        int status = 0;
-        if (run->pid[i] == 0)
-            continue;
-        CHECK(waitpid(run->pid[i], &status, 0) == run->pid[i]);
-        CHECK_MSG(status == 0, "meeter %d ended with status %x", i, (unsigned)status);
-    }
+    ranks_expect_all(&run->group);
 }
 
 void meeters_expect(const meeting_run *run, weft_result result, const char *says)

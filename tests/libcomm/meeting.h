@@ -30,7 +30,7 @@ typedef struct outcome {
 
 typedef struct meeting_run {
     int count;
-    pid_t pid[MEETERS_MAX];
+    rank_group group;
     outcome *outcomes;
 } meeting_run;
 

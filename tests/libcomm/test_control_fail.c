@@ -274,8 +274,7 @@ TEST(a_stopped_rank_holds_up_nobody_else)
     stage_reach(2);
     stage_wait(3);
     kill(group.pid[1], SIGCONT);
-    for (int r = 0; r < 3; r++)
-        ranks_expect_passed(&group, r);
+    ranks_expect_all(&group);
 }
 
 /* ------------------------------------------------------------------------------------------- nonsense */
@@ -467,8 +466,7 @@ TEST(want_of_memory_on_one_rank_ends_the_opening_on_all_machines)
         for (long number = 1; !all; number++) {
             want w = {rank, number};
             rank_group group = machines_fork(3, (int[]){0, 1, 1}, &config, open_without_memory, &w);
-            for (int r = 0; r < 3; r++)
-                ranks_expect_passed(&group, r);
+            ranks_expect_all(&group);
             int opened = atomic_load(stage_counter());
             CHECK_MSG(opened == 0 || opened == 3, "allocation %ld of rank %d: %d ranks have a world", number, rank,
                       opened);

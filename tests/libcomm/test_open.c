@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -56,27 +55,30 @@ static void expect_refused(const weft_world_config *config, weft_result want, in
     CHECK_HAS(weft_last_error(), says);
 }
 
+typedef struct attempt {
+    const trouble *trouble;
+    int ranks, bad;
+    char rendezvous[64];
+} attempt;
+
+static void open_as_process(int rank, void *argument)
+{
+    const attempt *a = argument;
+    const trouble *t = a->trouble;
+    if (rank == a->bad && t->variable)
+        setenv(t->variable, t->value, 1);
+    weft_world_config config = config_of(t, rank, a->ranks, a->bad);
+    config.rendezvous = a->rendezvous;
+    expect_refused(&config, t->result, a->bad, t->says);
+}
+
 static void as_processes(const trouble *t, int ranks, int bad)
 {
     static int counter;
-    char rendezvous[64];
-    pid_t children[8];
-    snprintf(rendezvous, sizeof rendezvous, "unix://@weft-test-open-%d-%d", (int)getpid(), counter++);
-    for (int r = 0; r < ranks; r++) {
-        if ((children[r] = fork()) != 0)
-            continue;
-        if (r == bad && t->variable)
-            setenv(t->variable, t->value, 1);
-        weft_world_config config = config_of(t, r, ranks, bad);
-        config.rendezvous = rendezvous;
-        expect_refused(&config, t->result, bad, t->says);
-        exit(0);
-    }
-    for (int r = 0; r < ranks; r++) {
-        int status;
-        CHECK(waitpid(children[r], &status, 0) == children[r]);
-        CHECK_INT(status, 0);
-    }
+    attempt a = {.trouble = t, .ranks = ranks, .bad = bad};
+    snprintf(a.rendezvous, sizeof a.rendezvous, "unix://@weft-test-open-%d-%d", (int)getpid(), counter++);
+    rank_group group = ranks_fork(ranks, open_as_process, &a);
+    ranks_expect_all(&group);
 }
 
 typedef struct team_rank {

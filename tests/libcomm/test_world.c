@@ -286,28 +286,17 @@ static void fake_hosts(weft_world *world, void *argument)
     weft_comm_destroy(comm);
 }
 
-static void open_on_host(int rank)
+static void open_on_host(int rank, void *argument)
 {
-    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
-    config.rank = rank;
-    config.ranks = 4;
-    config.rendezvous = "unix://@weft-test-hosts";
+    weft_world_config config = rank_config(NULL, rank, 4, "unix://@weft-test-hosts");
     config.host_id = rank % 2 ? "B" : "A";
-    weft_world *world;
-    CHECK_OK(weft_world_open(&config, &world));
-    fake_hosts(world, NULL);
-    weft_world_close(world);
-    exit(0);
+    rank_live(&config, fake_hosts, argument);
 }
 
 TEST(hosts_can_be_faked_for_placement)
 {
-    pid_t children[4];
-    for (int r = 0; r < 4; r++)
-        if ((children[r] = fork()) == 0)
-            open_on_host(r);
-    for (int r = 0; r < 4; r++)
-        expect_zero(children[r]);
+    rank_group group = ranks_fork(4, open_on_host, NULL);
+    ranks_expect_all(&group);
 }
 
 static weft_result run_body(weft_world *world, void *argument)

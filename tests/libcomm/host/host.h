@@ -21,8 +21,7 @@ static inline rank_group start_on(shape s, const weft_world_config *config, rank
 static inline void run_on(shape s, rank_body body, void *argument)
 {
     rank_group group = start_on(s, NULL, body, argument);
-    for (int r = 0; r < group.ranks; r++)
-        ranks_expect_passed(&group, r);
+    ranks_expect_all(&group);
 }
 
 /* Ranks of a world by another order; NULL: all. */
