@@ -52,28 +52,33 @@ static bool one_trip(table_tennis *t, uint32_t number)
     return true;
 }
 
+/* Trips until @p end_ns; 0 if the two cannot meet. */
+static double make_trips(table_tennis *t, uint32_t *number, int64_t end_ns)
+{
+    double trips = 0;
+    do {
+        for (int i = 0; i < TRIPS; i++)
+            if (!one_trip(t, ++*number))
+                return 0;
+        trips += TRIPS;
+    } while (clock_ns() < end_ns);
+    return trips;
+}
+
 static void *serve(void *argument)
 {
     table_tennis *t = argument;
     uint32_t number = 0;
-    double bursts[BURSTS];
+    double bursts[1 + BURSTS], trips = 1; /* the first is for warming up */
     if (!go_to(t->cpu[0]))
         atomic_store(&t->cannot, true);
-    int count = 0;
-    for (int burst = -1; burst < BURSTS; burst++) { /* the first is for warming up */
-        double trips = 0;
-        int64_t begin = clock_ns(), end = begin + (int64_t)(t->ms * 1e6 / (BURSTS + 1));
-        do {
-            for (int i = 0; i < TRIPS; i++)
-                if (!one_trip(t, ++number))
-                    goto over;
-            trips += TRIPS;
-        } while (clock_ns() < end);
-        if (burst >= 0)
-            bursts[count++] = (double)(clock_ns() - begin) / trips / 2;
+    for (int i = 0; i < 1 + BURSTS && trips > 0; i++) {
+        int64_t begin_ns = clock_ns();
+        trips = make_trips(t, &number, begin_ns + (int64_t)(t->ms * 1e6 / (1 + BURSTS)));
+        bursts[i] = (double)(clock_ns() - begin_ns) / trips / 2;
     }
-    t->ns = perf_median(bursts, BURSTS);
-over:
+    if (trips > 0)
+        t->ns = perf_median(bursts + 1, BURSTS);
     atomic_store(&t->over, true);
     return NULL;
 }

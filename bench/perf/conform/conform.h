@@ -56,11 +56,16 @@ void conform_say(conform_verdict *verdict, int kind, const char *format, ...) __
 bool conform_expect(conform_verdict *verdict, const char *call, weft_result result, weft_result wanted);
 #define CONFORM_OK(verdict, call) conform_expect((verdict), #call, (call), WEFT_OK)
 
+/* The work must end well; WEFT_WORK_NONE does. */
+void conform_finish(weft_work work, conform_verdict *verdict);
+
 /* A part of a case: what a member of its comm does. */
 typedef void (*conform_body)(conform *c, const void *what, conform_verdict *verdict);
 /* Run a case on a comm of @p ranks ranks, and tell all ranks of the world how it went. The line names the case. Other
  * than WEFT_OK: the comm cannot be made, or the ranks have lost each other. Collective over the world. */
 weft_result conform_try(conform *c, int ranks, const char *line, conform_body body, const void *what);
+/* The same on comms of @p least to all ranks, most of which only the full suite tries. */
+weft_result conform_try_sizes(conform *c, int least, const char *line, conform_body body, const void *what);
 /* Ranks of the comm that are summed before others are. */
 int conform_group(const conform *c);
 /* The next case makes its comm anew. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* P2p batches: order, channels, sizes, a rank to itself, and who must not wait for whom. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,12 +66,6 @@ static bool start_batch(const conform *c, const weft_p2p *messages, size_t count
     return CONFORM_OK(verdict, weft_p2p_start(c->comm, &batch, WEFT_STREAM_HOST, work));
 }
 
-static void finish(weft_work work, conform_verdict *verdict)
-{
-    if (work.value)
-        CONFORM_OK(verdict, weft_work_finish(work, WEFT_STREAM_HOST));
-}
-
 /* A batch of one, and what is looked at when it has ended. */
 typedef struct single {
     weft_p2p message;
@@ -89,7 +82,7 @@ static single start_one(const conform *c, weft_p2p_kind kind, int peer, uint32_t
 
 static void finish_one(const conform *c, const single *one, conform_verdict *verdict)
 {
-    finish(one->work, verdict);
+    conform_finish(one->work, verdict);
     if (one->message.buffer && verdict->kind == CONFORM_WELL)
         check_message(c, &one->message, verdict);
     else
@@ -98,8 +91,8 @@ static void finish_one(const conform *c, const single *one, conform_verdict *ver
 
 /* ------------------------------------------------------------------------------------------- everybody to everybody */
 
-/* How messages are put into batches. */
-enum { TOGETHER, SENDS_APART, ONE_BY_ONE };
+/* Whose messages a mail holds. */
+enum { OUT = 1, IN = 2 };
 
 typedef struct mail {
     weft_p2p messages[WEFT_P2P_BATCH_MAX];
@@ -113,9 +106,9 @@ static void write_mail(const conform *c, uint32_t channel, int kinds, mail *m)
     for (int n = 0; n < IN_A_ROW; n++)
         for (int step = 0; step < ranks; step++) {
             int to = (self + step) % ranks, from = (self + ranks - step) % ranks;
-            if (kinds & 1)
+            if (kinds & OUT)
                 m->messages[m->count++] = message(c, WEFT_SEND, to, channel, n, size_of(self, to, channel, n));
-            if (kinds & 2)
+            if (kinds & IN)
                 m->messages[m->count++] = message(c, WEFT_RECV, from, channel, n, size_of(from, self, channel, n));
         }
 }
@@ -130,7 +123,7 @@ static void post(const conform *c, mail *m, size_t in_a_batch, conform_verdict *
 static void collect(const conform *c, const mail *m, conform_verdict *verdict)
 {
     for (size_t i = m->batches; i-- > 0;)
-        finish(m->works[i], verdict);
+        conform_finish(m->works[i], verdict);
     for (size_t i = 0; i < m->count; i++)
         if (m->messages[i].buffer)
             check_message(c, &m->messages[i], verdict);
@@ -142,7 +135,7 @@ static void exchange(conform *c, const void *what, conform_verdict *verdict)
     mail mails[CHANNELS];
     memset(mails, 0, sizeof mails);
     for (uint32_t channel = CHANNELS; channel-- > 0;) {
-        write_mail(c, channel, 3, &mails[channel]);
+        write_mail(c, channel, OUT | IN, &mails[channel]);
         post(c, &mails[channel], WEFT_P2P_BATCH_MAX, verdict);
     }
     for (int channel = 0; channel < CHANNELS; channel++)
@@ -169,7 +162,7 @@ static void exchange_apart(conform *c, const void *what, conform_verdict *verdic
     bool even = weft_comm_rank(c->comm) % 2 == 0;
     mail sends, receives;
     memset(&sends, 0, sizeof sends), memset(&receives, 0, sizeof receives);
-    write_mail(c, 1, 1, &sends), write_mail(c, 1, 2, &receives);
+    write_mail(c, 1, OUT, &sends), write_mail(c, 1, IN, &receives);
     drop_own(c, &sends), drop_own(c, &receives);
     post(c, even ? &sends : &receives, even ? WEFT_P2P_BATCH_MAX : 1, verdict);
     post(c, even ? &receives : &sends, even ? WEFT_P2P_BATCH_MAX : 3, verdict);
@@ -243,7 +236,7 @@ static void collective_holds_up_no_message(conform *c, const void *what, conform
     }
     if (self == last)
         CONFORM_OK(verdict, weft_barrier_start(c->comm, WEFT_STREAM_HOST, &barrier));
-    finish(barrier, verdict);
+    conform_finish(barrier, verdict);
 }
 
 static const struct {
@@ -263,13 +256,8 @@ static const struct {
 weft_result conform_messages(conform *c)
 {
     weft_result result = WEFT_OK;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int ranks = cases[i].least; ranks <= c->settings->ranks && result == WEFT_OK; ranks++) {
-            char line[128];
-            bool chosen = c->settings->full || ranks <= 3 || ranks == c->settings->ranks;
-            snprintf(line, sizeof line, "%s, %d ranks", cases[i].line, ranks);
-            if (chosen && (c->collectives || !cases[i].needs_collectives))
-                result = conform_try(c, ranks, line, cases[i].body, NULL);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && result == WEFT_OK; i++)
+        if (c->collectives || !cases[i].needs_collectives)
+            result = conform_try_sizes(c, cases[i].least, cases[i].line, cases[i].body, NULL);
     return result;
 }

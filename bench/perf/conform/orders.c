@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Works among each other, and comms beside each other: what must wait does, and nothing else. */
 #include <stdio.h>
-#include <string.h>
 
 #include "perf/conform/conform.h"
 
 enum { ELEMENTS = 4097, IN_FLIGHT = 60 };
-
-static void finish(weft_work work, conform_verdict *verdict)
-{
-    if (work.value)
-        CONFORM_OK(verdict, weft_work_finish(work, WEFT_STREAM_HOST));
-}
 
 static void must_be(const char *what, const int64_t *got, size_t count, int64_t want, conform_verdict *verdict)
 {
@@ -49,7 +42,7 @@ static void chain(conform *c, const void *what, conform_verdict *verdict)
         want *= weft_comm_size(c->comm);
     }
     for (int i = LINKS; i-- > 0;)
-        finish(works[i], verdict);
+        conform_finish(works[i], verdict);
     must_be("sum of sums", values, ELEMENTS, want, verdict);
     weft_comm_destroy(comms[1]);
 }
@@ -66,7 +59,7 @@ static void many(conform *c, const void *what, conform_verdict *verdict)
         CONFORM_OK(verdict, start_sum(c->comm, &values[i], 1, WEFT_WORK_NONE, &works[i]));
     }
     for (int i = IN_FLIGHT; i-- > 0;)
-        finish(works[i], verdict);
+        conform_finish(works[i], verdict);
     for (int i = 0; i < IN_FLIGHT; i++)
         must_be("one of many", &values[i], 1, (int64_t)ranks * (ranks - 1) / 2 + (int64_t)ranks * i, verdict);
 }
@@ -85,8 +78,8 @@ static void other_order(conform *c, const void *what, conform_verdict *verdict)
         int which = (first + i) % 2;
         CONFORM_OK(verdict, start_sum(comms[which], &values[which], 1, WEFT_WORK_NONE, &works[which]));
     }
-    finish(works[1], verdict);
-    finish(works[0], verdict);
+    conform_finish(works[1], verdict);
+    conform_finish(works[0], verdict);
     must_be("first comm", &values[0], 1, ranks, verdict);
     must_be("second comm", &values[1], 1, 2 * ranks, verdict);
     weft_comm_destroy(comms[1]);
@@ -96,10 +89,10 @@ static void other_order(conform *c, const void *what, conform_verdict *verdict)
 static weft_result make_part(const conform *c, int first, int count, weft_comm **comm_out)
 {
     char name[64];
-    int ranks[64];
+    int ranks[CONFORM_RANKS_MOST];
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.backend = conform_backend(c);
-    for (int i = 0; i < count && i < 64; i++)
+    for (int i = 0; i < count && i < CONFORM_RANKS_MOST; i++)
         ranks[i] = weft_comm_world_rank(c->comm, first + i);
     snprintf(name, sizeof name, "part %d of %s", first, weft_comm_name(c->comm));
     return weft_comm_create_start(c->world, name, ranks, count, &config, comm_out);
@@ -120,7 +113,7 @@ static void overlapping(conform *c, const void *what, conform_verdict *verdict)
         if (pairs[i] && CONFORM_OK(verdict, weft_comm_create_finish(pairs[i])))
             CONFORM_OK(verdict, start_sum(pairs[i], &values[i], 1, WEFT_WORK_NONE, &works[i]));
     for (int i = 2; i-- > 0;)
-        finish(works[i], verdict);
+        conform_finish(works[i], verdict);
     for (int i = 0; i < 2; i++)
         if (pairs[i])
             must_be("pair", &values[i], 1, 2 * self - 1 + 2 * i, verdict);
@@ -141,13 +134,7 @@ static const struct {
 weft_result conform_orders(conform *c)
 {
     weft_result result = WEFT_OK;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int ranks = 2; ranks <= c->settings->ranks && result == WEFT_OK; ranks++) {
-            char line[128];
-            bool chosen = c->settings->full || ranks <= 3 || ranks == c->settings->ranks;
-            snprintf(line, sizeof line, "%s, %d ranks", cases[i].line, ranks);
-            if (chosen)
-                result = conform_try(c, ranks, line, cases[i].body, NULL);
-        }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && result == WEFT_OK; i++)
+        result = conform_try_sizes(c, 2, cases[i].line, cases[i].body, NULL);
     return result;
 }

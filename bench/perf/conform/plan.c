@@ -130,15 +130,22 @@ static bool cover_pair(space *s, int a, int value_a, int b, int value_b)
     return add(s, &row);
 }
 
+static bool cover_axes(space *s, int a, int b)
+{
+    for (int i = 0; i < s->values[a]; i++)
+        for (int j = 0; j < s->values[b]; j++)
+            if (!cover_pair(s, a, i, b, j))
+                return false;
+    return true;
+}
+
 static bool cover_pairs(space *s)
 {
     bool well = true;
     memset(s->open, 1, sizeof s->open);
     for (int a = 0; a < CONFORM_AXES; a++)
         for (int b = a + 1; b < CONFORM_AXES; b++)
-            for (int i = 0; i < s->values[a]; i++)
-                for (int j = 0; j < s->values[b]; j++)
-                    well = well && cover_pair(s, a, i, b, j);
+            well = well && cover_axes(s, a, b);
     return well;
 }
 

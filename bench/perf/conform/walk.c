@@ -28,6 +28,12 @@ bool conform_expect(conform_verdict *verdict, const char *call, weft_result resu
     return result == wanted;
 }
 
+void conform_finish(weft_work work, conform_verdict *verdict)
+{
+    if (work.value)
+        CONFORM_OK(verdict, weft_work_finish(work, WEFT_STREAM_HOST));
+}
+
 unsigned char *conform_memory(conform *c, bool from_weft, int which, size_t bytes)
 {
     conform_arena *arena = &c->arenas[from_weft][which];
@@ -173,6 +179,18 @@ weft_result conform_try(conform *c, int ranks, const char *line, conform_body bo
         result = weft_all_reduce_run(c->control, &lost, &any, 1, WEFT_INT32, WEFT_MAX, WEFT_STREAM_HOST);
     if (any)
         conform_drop(c);
+    return result;
+}
+
+weft_result conform_try_sizes(conform *c, int least, const char *line, conform_body body, const void *what)
+{
+    weft_result result = WEFT_OK;
+    for (int ranks = least; ranks <= c->settings->ranks && result == WEFT_OK; ranks++) {
+        char text[128];
+        snprintf(text, sizeof text, "%s, %d ranks", line, ranks);
+        if (c->settings->full || ranks <= 3 || ranks == c->settings->ranks)
+            result = conform_try(c, ranks, text, body, what);
+    }
     return result;
 }
 
