@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wires: backends that have a descriptor, and when they are looked at.
  *
- * A wire is polled like any backend until somebody is going to sleep or to leave the seat. Then it is armed: from now on
- * its descriptor tells, and it is not polled, so that operations of other backends do not pay for it. What may give it
- * something to do stirs it: then it is polled again, until the next sleep. Those are: its descriptor could be read, the
- * engine's second is over, a call goes to its table, a caller waits for an operation of it, a failure is carried out.
+ * A wire is polled like any backend until somebody is going to sleep or to leave the seat. Then it is armed: from now
+ * on its descriptor tells, and it is not polled, so that operations of other backends do not pay for it. What may give
+ * it something to do stirs it: then it is polled again, until the next sleep. Those are: its descriptor could be read,
+ * the engine's second is over, a call goes to its table, a caller waits for an operation of it, a failure is carried
+ * out.
  *
- * Who sleeps in the seat polls the descriptors itself. Who leaves it while something is due counts on the engine, which
- * watches each once (EPOLLONESHOT). The rule that no wake is lost by: when the seat is empty, its leaver in need of
- * somebody, every wire is armed and watched. The engine takes both back when it hears of a wire, whoever is in the seat;
- * so whoever leaves looks at both once more behind the seat (weft__wires_guarded).
+ * Who sleeps in the seat polls the descriptors itself. Who leaves it while something is due counts on the engine,
+ * which watches each once (EPOLLONESHOT). The rule that no wake is lost by: when the seat is empty, its leaver in need
+ * of somebody, every wire is armed and watched. The engine takes both back when it hears of a wire, whoever is in the
+ * seat; so whoever leaves looks at both once more behind the seat (weft__wires_guarded).
  *
  * All but stirring happens in the seat, unless said otherwise. */
 #ifndef WEFT_LIBCOMM_WIRE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending and receiving over a stream socket until all of it has gone or come, or a deadline has passed; waiting is done
- * in poll(). */
+/* Sending and receiving over a stream socket until all of it has gone or come, or a deadline has passed; waiting is
+ * done in poll(). */
 #include "bootstrap/socket.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting and finding what ranks tell each other about the comms that they make, in shared memory: a board is written by
- * its owner only, a card for each comm at a time; the others look for keys. */
+/* Posting and finding what ranks tell each other about the comms that they make, in shared memory: a board is written
+ * by its owner only, a card for each comm at a time; the others look for keys. */
 #include "shared/board.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, lengthening and mapping the memory that the ranks of a host share. A segment is a memfd: its whole reservation is mapped once, on a huge-page boundary, and becomes usable as the owner
- * lengthens the file. Lengthening allocates the pages, so want of memory is an error here and never a bus error. */
+/* Making, lengthening and mapping the memory that the ranks of a host share. A segment is a memfd: its whole
+ * reservation is mapped once, on a huge-page boundary, and becomes usable as the owner lengthens the file. Lengthening
+ * allocates the pages, so want of memory is an error here and never a bus error. */
 #include "shared/segment.h"
 
 #include <errno.h>

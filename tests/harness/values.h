@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic on single elements the slow way, written from the definitions of the formats and reductions, and what ranks
- * give to collectives. */
+/* Arithmetic on single elements the slow way, written from the definitions of the formats and reductions, and what
+ * ranks give to collectives. */
 #ifndef WEFT_TESTS_HARNESS_VALUES_H
 #define WEFT_TESTS_HARNESS_VALUES_H
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of launchers share: their environments (torchrun 2.x, Open MPI 4.1.4 and MPICH 4.0.2 as printed by
- * `mpirun -n 2 env`, Slurm 22.05), and what is found there. The names of sockets, the ports and the job keys were worked
- * out apart from this code: FNV-1a over "NAME\0value\0" of every variable; for the ports the same continued by "port\0",
- * eight times, modulo 12000. */
+ * `mpirun -n 2 env`, Slurm 22.05), and what is found there. The names of sockets, the ports and the job keys were
+ * worked out apart from this code: FNV-1a over "NAME\0value\0" of every variable; for the ports the same continued by
+ * "port\0", eight times, modulo 12000. */
 #ifndef WEFT_TESTS_LIBCOMM_TEST_LAUNCH_H
 #define WEFT_TESTS_LIBCOMM_TEST_LAUNCH_H
 #include <inttypes.h>

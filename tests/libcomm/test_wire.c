@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors of backends: what comes over a wire is heard at once, whoever is in the seat, and at whatever moment; one
- * that cannot be armed, or has hung up, costs no more than it must. The engine looks round once a second, so a wake that
- * is lost takes about that long: limits are below it. */
+/* Descriptors of backends: what comes over a wire is heard at once, whoever is in the seat, and at whatever moment;
+ * one that cannot be armed, or has hung up, costs no more than it must. The engine looks round once a second, so a
+ * wake that is lost takes about that long: limits are below it. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -152,22 +152,22 @@ static void yield_us(uint64_t us)
 
 /* The narrowest moment: the seat is still taken, all is armed and watched, and nobody will look again. The engine has
  * the time to hear of the wire, to find the seat taken, and to go back to sleep. */
-void __real_weft__engine_watch_wires(weft_world *world);
-void __wrap_weft__engine_watch_wires(weft_world *world);
-void __wrap_weft__engine_watch_wires(weft_world *world)
+void __real_weft__wires_watch(weft_world *world);
+void __wrap_weft__wires_watch(weft_world *world);
+void __wrap_weft__wires_watch(weft_world *world)
 {
     weft__backend_instance *instance = instance_of(world, "wire");
     wire *w = instance ? instance->state : NULL;
-    __real_weft__engine_watch_wires(world);
+    __real_weft__wires_watch(world);
     if (!w || atomic_load(&w->taken) == atomic_load(&w->let_go) || !atomic_exchange(&w->in_window, false))
         return;
     let_go(w);
     if (pthread_equal(pthread_self(), world->progress.engine))
         return;
-    for (int n = 0; n < 100 && atomic_load(&instance->armed); n++)
+    for (int n = 0; n < 100 && atomic_load(&instance->wire.armed); n++)
         yield_us(50);
     yield_us(100);
-    w->in_time += !atomic_load(&instance->armed);
+    w->in_time += !atomic_load(&instance->wire.armed);
 }
 
 /* ------------------------------------------------------------------------------------------- every moment */
