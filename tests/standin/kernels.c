@@ -86,7 +86,7 @@ API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, vo
     return error;
 }
 
-API cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute attribute, int value)
+API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
 {
     (void)function, (void)attribute, (void)value;
     return cudaSuccess;

@@ -64,7 +64,7 @@ API cudaError_t cudaSetDevice(int device)
     return end(error);
 }
 
-API cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
+API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     cudaError_t error = check_device(device);
     if (error != cudaSuccess)
@@ -230,7 +230,7 @@ API cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
     return end(check_device(current));
 }
 
-API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory)
+API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
 {
     int device;
     standin_lock();
@@ -304,7 +304,7 @@ static cudaError_t queue_copy(const char *name, const copy *what, cudaStream_t h
     return end(error);
 }
 
-static cudaError_t copy_bytes(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+static cudaError_t copy_bytes(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream,
                               bool wait)
 {
     cudaError_t error = check_device(current);
@@ -317,12 +317,12 @@ static cudaError_t copy_bytes(void *to, const void *from, size_t bytes, cudaMemc
     return bytes ? queue_copy("copy", &(copy){.to = to, .from = from, .bytes = bytes}, stream, wait) : cudaSuccess;
 }
 
-API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return copy_bytes(to, from, bytes, kind, stream, false);
 }
 
-API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     return copy_bytes(to, from, bytes, kind, cudaStreamLegacy, true);
 }
@@ -436,7 +436,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsi
     return cudaSuccess;
 }
 
-API cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode)
+API cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
 {
     (void)mode;
     cudaStream_t stream = take_stream(handle);
@@ -461,7 +461,7 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
     return end(error);
 }
 
-API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus *status)
+API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
