@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "set.h"
+#include "set_gpu.h"
 
 uint32_t weft__bucket_label(const weft_buckets *set, const weft__bucket *bucket, const char *what)
 {
@@ -113,12 +114,12 @@ static weft_result finish(weft_buckets *set, weft__bucket *bucket, double diviso
         return WEFT_OK;
     WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_FINISH, WEFT_LAYOUT_NONE));
     for (uint32_t i = 0; i < bucket->reduce_count; i++)
-        WEFT_TRY(weft__op_finish(&bucket->reduce[i], WEFT_STREAM_HOST));
+        WEFT_TRY(weft__op_finish(&bucket->reduce[i], weft__set_stream(set)));
     double factor = bucket->lane->scale / (divisor != 0 ? divisor : 1);
     void *shard = bucket->grads + weft__dtype_offset(bucket->shard_start, bucket->grad_dtype);
     if (factor != 1)
-        set->vector->scale(shard, bucket->shard_elements, bucket->grad_dtype, factor);
-    bucket->squares = weft__norm_squares(set, bucket);
+        WEFT_TRY(weft__set_scale(set, shard, bucket->shard_elements, bucket->grad_dtype, factor));
+    WEFT_TRY(weft__norm_add(set, bucket));
     return weft__phase_move(set, bucket, WEFT__CALL_FINISH);
 }
 
@@ -167,6 +168,8 @@ weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, doubl
     }
     for (uint32_t i = 0; i < count; i++)
         WEFT_TRY(weft__ready_all(sets[i]));
+    for (uint32_t i = 0; i < count; i++)
+        WEFT_TRY(weft__norm_begin(sets[i]));
     WEFT_TRY(finish_all(sets, count, false, divisor));
     WEFT_TRY(finish_all(sets, count, true, divisor));
     for (uint32_t i = 0; i < count; i++) {

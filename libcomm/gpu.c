@@ -30,7 +30,13 @@ static weft_result open_gpu(weft_world *world)
     WEFT_TRY(read_name(world->config.device, &index));
     WEFT_TRY(weft__device_find("cuda", &calls));
     WEFT_TRY(calls->count(&count));
-    return calls->open(index < 0 ? weft_world_local_rank(world) % count : index, &world->gpu);
+    WEFT_TRY(calls->open(index < 0 ? weft_world_local_rank(world) % count : index, &world->gpu));
+    weft_result result = calls->stream_open(world->gpu, 0, &world->gpu_stream);
+    if (result != WEFT_OK) {
+        calls->close(world->gpu);
+        world->gpu = NULL;
+    }
+    return result;
 }
 
 weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu_out)
@@ -53,6 +59,11 @@ weft_result weft_world_device(weft_world *world, weft_device device, int *index_
     WEFT_TRY(weft__gpu_of(world, device, &gpu));
     *index_out = gpu->calls->index(gpu);
     return WEFT_OK;
+}
+
+weft_stream weft__gpu_stream(const weft_world *world)
+{
+    return world->gpu_stream;
 }
 
 bool weft__gpu_owns(weft_world *world, const void *memory)
@@ -79,7 +90,9 @@ weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t
 
 void weft__gpu_close(weft_world *world)
 {
-    if (world->gpu)
+    if (world->gpu) {
+        world->gpu->calls->stream_close(world->gpu, world->gpu_stream);
         world->gpu->calls->close(world->gpu);
+    }
     pthread_mutex_destroy(&world->gpu_lock);
 }

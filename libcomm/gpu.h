@@ -6,6 +6,8 @@
 
 /* It, opened if it was not yet. E_NO_DEVICE, E_INVALID (no such kind of device). Any thread. */
 weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu_out);
+/* The stream for what weft computes there: arithmetic on what all buckets hold. Of one that is open. */
+weft_stream weft__gpu_stream(const weft_world *world);
 /* Is @p memory the GPU's? False if there is none, or it was not opened. */
 bool weft__gpu_owns(weft_world *world, const void *memory);
 /* Wait for a stream of it. */

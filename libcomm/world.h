@@ -44,7 +44,8 @@ struct weft_world {
     _Atomic uint8_t *lost;  /* [rank]: has ended */
     weft__control *control; /* NULL: all ranks are on this machine */
 
-    weft__device *gpu; /* opened when it is first asked for */
+    weft__device *gpu;      /* opened when it is first asked for, */
+    weft_stream gpu_stream; /* with a stream for what weft computes there */
     pthread_mutex_t gpu_lock;
 
     weft__trace *trace;

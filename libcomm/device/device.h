@@ -100,7 +100,7 @@ typedef struct weft__device_calls {
     /* *sum += the sum of squares: the same bits whenever count and type are the same. */
     weft_result (*sum_of_squares)(weft__device *device, const void *src, size_t count, weft_dtype dtype,
                                   weft__device_sum *sum, weft_stream stream);
-    /* *total = all parts of @p sum. */
+    /* *total += all parts of @p sum, in their order. */
     weft_result (*fold)(weft__device *device, const weft__device_sum *sum, weft__double2 *total, weft_stream stream);
     /* *first = min(*first, base + the index of the first NaN or infinity). */
     weft_result (*first_nonfinite)(weft__device *device, const void *src, size_t count, weft_dtype dtype, uint64_t base,

@@ -17,9 +17,8 @@ typedef enum item_kind { ITEM_TASK, ITEM_RECORD, ITEM_WAIT } item_kind;
 struct standin_item {
     item_kind kind;
     standin_task task;
-    cudaEvent_t event;
-    uint64_t generation; /* of the event */
-    uint64_t sequence;   /* on the device */
+    standin_mark *mark;
+    uint64_t sequence; /* on the device */
     standin_item *next;
 };
 
@@ -134,7 +133,7 @@ static bool can_run(const struct CUstream_st *stream, uint64_t now)
     const standin_item *item = stream->first;
     if (!item || stream->running || (stream->hold_ns > now && !one_queue))
         return false;
-    return item->kind != ITEM_WAIT || item->event->reached >= item->generation;
+    return item->kind != ITEM_WAIT || item->mark->reached;
 }
 
 /* With one queue it is the oldest item of all or none, else one by lot. */
@@ -153,38 +152,34 @@ static cudaStream_t choose(device *d, uint64_t now)
     return chosen;
 }
 
-void standin_event_release(cudaEvent_t event)
+static void drop_mark(standin_mark *mark)
 {
-    if (event->doomed && !event->uses)
-        free(event);
+    if (mark && --mark->holds == 0)
+        free(mark);
 }
 
-static void drop_event(standin_item *item)
+void standin_event_destroy(cudaEvent_t event)
 {
-    if (!item->event)
-        return;
-    item->event->uses--;
-    standin_event_release(item->event);
+    drop_mark(event->last);
+    free(event);
 }
 
-static void reach(standin_item *item)
+static void reach(standin_mark *mark)
 {
-    if (item->event->reached < item->generation) {
-        item->event->reached = item->generation;
-        item->event->reached_ns = now_ns();
-    }
+    mark->reached = true;
+    mark->reached_ns = now_ns();
 }
 
 static void end_item(cudaStream_t stream)
 {
     standin_item *item = stream->first;
     if (item->kind == ITEM_RECORD)
-        reach(item);
+        reach(item->mark);
     stream->first = item->next;
     if (!stream->first)
         stream->last = NULL;
     stream->ended++;
-    drop_event(item);
+    drop_mark(item->mark);
     free(item);
     pthread_cond_broadcast(&changed);
 }
@@ -334,16 +329,21 @@ static void append(cudaStream_t stream, const standin_item *what)
 
 static void record(cudaStream_t stream, cudaEvent_t event)
 {
+    standin_mark *mark = calloc(1, sizeof *mark);
+    if (!mark)
+        abort();
+    drop_mark(event->last);
+    event->last = mark;
     event->clock = stream->clock;
-    event->uses++;
-    append(stream, &(standin_item){.kind = ITEM_RECORD, .event = event, .generation = ++event->recorded});
+    mark->holds = 2;
+    append(stream, &(standin_item){.kind = ITEM_RECORD, .mark = mark});
 }
 
 static void wait_for(cudaStream_t stream, cudaEvent_t event)
 {
     standin_clock_join(&stream->clock, &event->clock);
-    event->uses++;
-    append(stream, &(standin_item){.kind = ITEM_WAIT, .event = event, .generation = event->recorded});
+    event->last->holds++;
+    append(stream, &(standin_item){.kind = ITEM_WAIT, .mark = event->last});
 }
 
 static void run_behind(cudaStream_t stream, cudaStream_t other)
@@ -353,8 +353,7 @@ static void run_behind(cudaStream_t stream, cudaStream_t other)
         abort();
     record(other, event);
     wait_for(stream, event);
-    event->doomed = true;
-    standin_event_release(event);
+    standin_event_destroy(event);
 }
 
 /* What a call orders by itself: the thread before the stream, and streams of CUDA's old kind with the default one. */
@@ -397,7 +396,7 @@ void standin_stream_record(cudaStream_t stream, cudaEvent_t event)
 void standin_stream_wait(cudaStream_t stream, cudaEvent_t event)
 {
     order_call(stream);
-    if (event->recorded)
+    if (event->last)
         wait_for(stream, event);
 }
 
@@ -441,19 +440,20 @@ void standin_device_synchronize(int index)
 
 void standin_event_synchronize(cudaEvent_t event)
 {
-    uint64_t recorded = event->recorded;
+    standin_mark *mark = event->last;
     const standin_clock before = event->clock;
-    event->uses++;
-    while (event->reached < recorded)
+    if (!mark)
+        return;
+    mark->holds++;
+    while (!mark->reached)
         pthread_cond_wait(&changed, &lock);
-    event->uses--;
-    standin_event_release(event);
+    drop_mark(mark);
     standin_clock_join(standin_thread_clock(), &before);
 }
 
 bool standin_event_reached(cudaEvent_t event)
 {
-    if (event->reached < event->recorded)
+    if (event->last && !event->last->reached)
         return false;
     standin_clock_join(standin_thread_clock(), &event->clock);
     return true;

@@ -24,11 +24,16 @@ struct CUstream_st {
     struct CUstream_st *next;
 };
 
-struct CUevent_st {
-    bool timed, doomed;
-    uint64_t recorded, reached; /* how often it was asked to be recorded, and was */
+/* One recording of an event: a later one of the same event is another. */
+typedef struct standin_mark {
+    bool reached;
     uint64_t reached_ns;
-    uint32_t uses; /* items that hold it */
+    uint32_t holds; /* of its event while it is the last, and of items */
+} standin_mark;
+
+struct CUevent_st {
+    bool timed;
+    standin_mark *last; /* NULL: it was never recorded */
     standin_clock clock;
 };
 
@@ -50,7 +55,7 @@ void standin_stream_wait(cudaStream_t stream, cudaEvent_t event);
 void standin_stream_synchronize(cudaStream_t stream);
 bool standin_stream_idle(cudaStream_t stream);
 void standin_device_synchronize(int device);
-void standin_event_release(cudaEvent_t event);
+void standin_event_destroy(cudaEvent_t event);
 /* Wait until @p event is as it was last recorded, and order this thread behind it. */
 void standin_event_synchronize(cudaEvent_t event);
 bool standin_event_reached(cudaEvent_t event);

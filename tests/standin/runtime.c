@@ -494,8 +494,7 @@ API cudaError_t cudaEventDestroy(cudaEvent_t event)
     if (!event)
         return end(cudaErrorInvalidResourceHandle);
     standin_lock();
-    event->doomed = true;
-    standin_event_release(event);
+    standin_event_destroy(event);
     standin_unlock();
     return cudaSuccess;
 }
@@ -536,8 +535,8 @@ API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to
     if (!from || !to || !from->timed || !to->timed)
         return end(cudaErrorInvalidResourceHandle);
     standin_lock();
-    bool reached = from->recorded && to->recorded && from->reached == from->recorded && to->reached == to->recorded;
-    *ms = (float)((double)to->reached_ns - (double)from->reached_ns) * 1e-6f;
+    bool reached = from->last && to->last && from->last->reached && to->last->reached;
+    *ms = reached ? (float)((double)to->last->reached_ns - (double)from->last->reached_ns) * 1e-6f : 0;
     standin_unlock();
     return reached ? cudaSuccess : end(cudaErrorNotReady);
 }

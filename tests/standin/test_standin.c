@@ -130,6 +130,25 @@ TEST(an_event_recorded_too_early_orders_nothing)
     CHECK_INT(race_count, 1);
 }
 
+/* The first recording waits for a stream that stands still, the second does not. */
+TEST(an_event_that_is_recorded_again_still_holds_back_who_waits_for_the_first)
+{
+    ncclComm_t comm;
+    ncclUniqueId id;
+    open_device();
+    CHECK_INT(ncclGetUniqueId(&id), ncclSuccess);
+    CHECK_INT(ncclCommInitRankConfig(&comm, 1, id, 0, NULL), ncclSuccess);
+    CHECK_INT(ncclRecv(a, COUNT, ncclFloat32, 0, comm, one), ncclSuccess); /* nobody sends */
+    cudaStream_t three;
+    OK(cudaStreamCreateWithFlags(&three, cudaStreamNonBlocking));
+    pass(one, two);
+    pass(three, three);
+    OK(cudaEventSynchronize(event));
+    CHECK_INT(cudaStreamQuery(two), cudaErrorNotReady);
+    CHECK_INT(ncclCommAbort(comm), ncclSuccess);
+    OK(cudaStreamSynchronize(two));
+}
+
 TEST(apart_is_no_race)
 {
     open_device();

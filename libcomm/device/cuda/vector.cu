@@ -360,7 +360,7 @@ struct fold {
     size_t count; /* 1 */
     WEFT_KERNEL void operator()(size_t) const
     {
-        weft__double2 all = weft__double2_of(0, 0);
+        weft__double2 all = *total;
         for (int part = 0; part < WEFT__DEVICE_PARTS; part++)
             all = plus(all, sum->parts[part]);
         *total = all;
