@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "gpu.h"
+#include "device/gpu.h"
 
 static const weft__device_calls *calls_of(const weft_buckets *set)
 {

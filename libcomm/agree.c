@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/verdict.h"
 #include "comm.h"
-#include "gpu.h"
+#include "device/gpu.h"
 
 /* On a comm of a GPU the bytes go there and back by its stream. */
 static weft_result to_gpu(weft_comm *comm, const void *data, size_t bytes)

@@ -13,7 +13,7 @@
 #include "base/verdict.h"
 #include "comm.h"
 #include "control.h"
-#include "gpu.h"
+#include "device/gpu.h"
 
 #define WORKS        64
 #define WORKS_OF_GPU 256

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "gpu.h"
+#include "device/gpu.h"
 #include "world.h"
 
 #define ALIGNMENT 256

@@ -16,7 +16,7 @@
 #include "bootstrap/team.h"
 #include "comm.h"
 #include "control.h"
-#include "gpu.h"
+#include "device/gpu.h"
 #include "world_open.h"
 
 #define TIMEOUT_MS            600000

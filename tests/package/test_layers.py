@@ -16,7 +16,7 @@ FOREIGN = {
     r"mpi\.h": ["libcomm/backend/mpi/"],
     r"ucp/|ucs/|uct/": ["libcomm/backend/ucx/"],
     r"nccl\.h": ["libcomm/backend/nccl/", "libcomm/include/weft/nccl.h"],
-    r"cuda|cublas": ["libcomm/device/cuda.c", "libcomm/backend/nccl/", "libcomm/include/weft/cuda.h",
+    r"cuda|cublas": ["libcomm/device/cuda/", "libcomm/backend/nccl/", "libcomm/include/weft/cuda.h",
                      "bench/gpt/cuda/"],
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the GPU that is a rank's when it is first asked for: a world that needs none loads no library for one. */
-#include "gpu.h"
+#include "device/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "world.h"
 
 /* "cuda:2": its number; -1 = whichever is this rank's. */
 static weft_result read_name(const char *text, int *index_out)

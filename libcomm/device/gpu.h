@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPU of a rank. */
-#ifndef WEFT_LIBCOMM_GPU_H
-#define WEFT_LIBCOMM_GPU_H
-#include "world.h"
+#ifndef WEFT_DEVICE_GPU_H
+#define WEFT_DEVICE_GPU_H
+#include <stdbool.h>
+#include <weft/world.h>
+
+#include "device/device.h"
 
 /* It, opened if it was not yet. E_NO_DEVICE, E_INVALID (no such kind of device). Any thread. */
 weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu_out);
