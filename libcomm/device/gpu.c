@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <weft/collective.h>
 
 #include "base/error.h"
-#include "world.h"
+#include "comm.h"
 
 /* "cuda:2": its number; -1 = whichever is this rank's. */
 static weft_result read_name(const char *text, int *index_out)
@@ -87,6 +88,21 @@ weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t
     const weft_stream plain = {NULL, gpu->calls->kind};
     WEFT_TRY(gpu->calls->copy(gpu, to, from, bytes, plain));
     return gpu->calls->synchronize(gpu, plain);
+}
+
+weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes)
+{
+    size_t count = (size_t)weft_comm_size(comm);
+    weft__device *gpu = comm->gpu;
+    unsigned char *room;
+    WEFT_TRY(gpu->calls->alloc(gpu, (1 + count) * bytes, (void **)&room));
+    weft_result result = weft__gpu_copy(gpu, room, mine, bytes);
+    if (result == WEFT_OK)
+        result = weft_all_gather_run(comm, room, room + bytes, bytes, WEFT_UINT8, WEFT_STREAM_HOST);
+    if (result == WEFT_OK)
+        result = weft__gpu_copy(gpu, all, room + bytes, count * bytes);
+    gpu->calls->release(gpu, room);
+    return result;
 }
 
 void weft__gpu_close(weft_world *world)

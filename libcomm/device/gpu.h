@@ -3,7 +3,7 @@
 #ifndef WEFT_DEVICE_GPU_H
 #define WEFT_DEVICE_GPU_H
 #include <stdbool.h>
-#include <weft/world.h>
+#include <weft/comm.h>
 
 #include "device/device.h"
 
@@ -17,6 +17,8 @@ bool weft__gpu_owns(weft_world *world, const void *memory);
 weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream);
 /* Copy a few bytes between the GPU and the host, and wait for it. */
 weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes);
+/* All-gather of @p bytes of the host from each member of a comm of a GPU, for setting things up. */
+weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes);
 void weft__gpu_close(weft_world *world);
 
 #endif

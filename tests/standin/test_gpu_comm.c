@@ -155,7 +155,7 @@ static void pass_around(weft_world *world, void *argument)
     int rank = weft_world_rank(world), next = (rank + 1) % RANKS, before = (rank + RANKS - 1) % RANKS;
     use_gpu(world);
     weft_comm *comm = gpu_comm(world, "ring");
-    CHECK_INT(weft_comm_queues(comm), WEFT_QUEUES_CHANNEL);
+    CHECK_INT(weft_comm_queues(comm), WEFT_QUEUES_ONE);
     cudaStream_t stream = new_stream();
     float *in = new_floats(world, COUNT), *out = new_floats(world, 3 * COUNT), host[4];
     for (size_t i = 0; i < 4; i++)
@@ -191,7 +191,7 @@ static void pass_around(weft_world *world, void *argument)
     CHECK_INT(standin_races(), 0);
 }
 
-TEST(messages_go_by_channel)
+TEST(messages_of_a_batch_run_together_whatever_their_channels)
 {
     ranks_both_ways(RANKS, pass_around, NULL);
 }

@@ -48,10 +48,7 @@ static cudaError_t make_lanes(const weft__nccl *nccl, weft__nccl_core *core)
 
 static weft_result make_core(weft__nccl_comm *nc, const weft_backend_comm *what)
 {
-    uint32_t lanes = 1 + what->p2p_channels;
-    if (lanes > WEFT__NCCL_LANES)
-        return weft_backend_error(WEFT_E_UNSUPPORTED, "comm %s: backend nccl has at most %d channels, not %u",
-                                  what->name, WEFT__NCCL_LANES - 1, what->p2p_channels);
+    uint32_t lanes = what->p2p_channels ? WEFT__NCCL_LANES : 1;
     nc->core = calloc(1, sizeof *nc->core);
     if (!nc->core)
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);

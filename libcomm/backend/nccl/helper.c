@@ -94,7 +94,7 @@ static bool meet_everybody(weft__nccl_core *core, const weft__nccl_lane *lane)
 static bool use_once(weft__nccl_core *core, uint32_t index)
 {
     const weft__nccl_lane *lane = &core->lanes[index];
-    if (index == 0)
+    if (index == WEFT__NCCL_COLLECTIVES)
         return !failed(core, "the first all-reduce",
                        ncclAllReduce(core->scratch, core->scratch, 1, ncclUint8, ncclSum, lane->comm, lane->stream));
     return !core->connects || meet_everybody(core, lane);

@@ -117,7 +117,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     if (question->device != WEFT_DEVICE_CUDA)
         return WEFT_OK; /* with no score */
     facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_STREAMS;
-    facts->queues = WEFT_QUEUES_CHANNEL;
+    facts->queues = WEFT_QUEUES_ONE;
     facts->score = WEFT_SCORE_SAME_HOST;
     facts->op_bytes = sizeof(weft__nccl_op);
     facts->card_bytes = WEFT__NCCL_LANES * sizeof(ncclUniqueId);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend over NCCL from inside. A comm is several communicators of its members, each with a stream of its own: lane
- * 0 for collectives, lane 1 + c for channel c of messages. So what is queued on one lane never waits for another; what
- * is queued on one waits for all before it, and that is how the comm declares its queues. */
+/* The backend over NCCL from inside. A comm is two communicators of its members, each with a stream of its own: a lane
+ * for collectives, and one for messages, if there are any. Messages of one batch run together, and batches one after the
+ * other, whatever their channels: CUDA does not promise that communicators of a device advance side by side. Between two
+ * ranks messages are told apart by their order alone, so in a batch they go by channel. */
 #ifndef WEFT_BACKEND_NCCL_NCCL_BACKEND_H
 #define WEFT_BACKEND_NCCL_NCCL_BACKEND_H
 #include <nccl.h>
@@ -12,7 +13,9 @@
 #include <weft/trace.h>
 
 enum {
-    WEFT__NCCL_LANES = WEFT_BACKEND_CARD_BYTES / NCCL_UNIQUE_ID_BYTES, /* a card has an id for each */
+    WEFT__NCCL_COLLECTIVES, /* the lanes */
+    WEFT__NCCL_MESSAGES,
+    WEFT__NCCL_LANES,
     WEFT__NCCL_CONNECTED_MOST = 64 /* members: of more, pairs connect when they first meet */
 };
 

@@ -94,7 +94,7 @@ static ncclResult_t all_to_all(const weft__nccl_comm *nc, const weft_collective 
 
 static ncclResult_t launch_collective(const weft__nccl_comm *nc, const weft_collective *w)
 {
-    const weft__nccl_lane *lane = &nc->core->lanes[0];
+    const weft__nccl_lane *lane = &nc->core->lanes[WEFT__NCCL_COLLECTIVES];
     ncclDataType_t type = type_of(w->dtype);
     ncclRedOp_t op = operation_of(w->reduction);
     if (w->kind != WEFT_BARRIER && w->count == 0)
@@ -120,7 +120,7 @@ static ncclResult_t launch_collective(const weft__nccl_comm *nc, const weft_coll
 
 static ncclResult_t launch_message(const weft__nccl_comm *nc, const weft_p2p *m)
 {
-    const weft__nccl_lane *lane = &nc->core->lanes[1 + m->channel];
+    const weft__nccl_lane *lane = &nc->core->lanes[WEFT__NCCL_MESSAGES];
     ncclDataType_t type = type_of(m->dtype);
     if (m->count == 0)
         return ncclSuccess;
@@ -128,21 +128,30 @@ static ncclResult_t launch_message(const weft__nccl_comm *nc, const weft_p2p *m)
                                 : ncclRecv(m->buffer, m->count, type, m->peer, lane->comm, lane->stream);
 }
 
+/* The lowest channel in a batch above @p last; -1: there is none. */
+static int64_t next_channel(const weft_op *op, int64_t last)
+{
+    int64_t next = -1;
+    for (uint32_t i = 0; i < op->message_count; i++)
+        if (op->messages[i].channel > last && (next < 0 || op->messages[i].channel < next))
+            next = op->messages[i].channel;
+    return next;
+}
+
 static ncclResult_t launch_batch(const weft__nccl_comm *nc, const weft_op *op)
 {
     ncclResult_t result = ncclGroupStart();
-    for (uint32_t i = 0; i < op->message_count && result == ncclSuccess; i++)
-        result = launch_message(nc, &op->messages[i]);
+    for (int64_t channel = next_channel(op, -1); channel >= 0; channel = next_channel(op, channel))
+        for (uint32_t i = 0; i < op->message_count && result == ncclSuccess; i++)
+            if (op->messages[i].channel == channel)
+                result = launch_message(nc, &op->messages[i]);
     ncclResult_t ended = ncclGroupEnd();
     return result == ncclSuccess ? ended : result;
 }
 
 static uint32_t lanes_of(const weft_op *op)
 {
-    uint32_t lanes = op->is_p2p ? 0 : 1;
-    for (uint32_t i = 0; op->is_p2p && i < op->message_count; i++)
-        lanes |= (uint32_t)1 << (1 + op->messages[i].channel);
-    return lanes;
+    return (uint32_t)1 << (op->is_p2p ? WEFT__NCCL_MESSAGES : WEFT__NCCL_COLLECTIVES);
 }
 
 /* ------------------------------------------------------------------------------------------- start */
