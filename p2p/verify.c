@@ -126,20 +126,22 @@ static weft_result check_order(const proof *p, uint32_t stage, weft_action_kind 
 typedef struct walk {
     const weft__actions *list;
     bool sends;
-    size_t at;        /* behind the batch at hand */
+    size_t first, at; /* the batch at hand, and behind it */
     uint32_t left[2]; /* of it, a channel */
 } walk;
 
 /* The channel of the next one; 2: there is none. */
 static uint32_t step(walk *w)
 {
-    while (w->left[0] + w->left[1] == 0 && w->at < w->list->count)
+    while (w->left[0] + w->left[1] == 0 && w->at < w->list->count) {
+        w->first = w->at;
         do {
             const weft__kind *kind = &weft__kinds[w->list->at[w->at].kind];
             if (kind->message && kind->send == w->sends)
                 w->left[kind->channel]++;
             w->at++;
         } while (w->at < w->list->count && !weft__begins_batch(w->list, w->at));
+    }
     uint32_t channel = w->left[0] ? 0 : w->left[1] ? 1 : 2;
     if (channel < 2)
         w->left[channel]--;
@@ -151,16 +153,15 @@ static uint32_t step(walk *w)
 static weft_result check_single_order(const proof *p, uint32_t stage)
 {
     walk from = {.list = &p->s->lists[stage], .sends = true}, to = {.list = &p->s->lists[1 - stage]};
-    for (size_t number = 1;; number++) {
+    for (;;) {
         uint32_t sent = step(&from), received = step(&to);
         if (sent == 2 && received == 2)
             return WEFT_OK;
         if (sent != received)
             return weft__fail(WEFT_E_INVALID,
-                              "in a single queue message %zu from stage %u to %u is %s there and %s here: both stages "
-                              "must have them in one order",
-                              number, stage, 1 - stage, sent == 0 ? "an activation" : "a gradient",
-                              received == 0 ? "an activation" : "a gradient");
+                              "%s sends %s, but %s awaits %s: in a single queue both stages have messages in one order",
+                              name_of(p, stage, from.first).text, sent == 0 ? "an activation" : "a gradient",
+                              name_of(p, 1 - stage, to.first).text, received == 0 ? "an activation" : "a gradient");
     }
 }
 
