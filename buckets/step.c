@@ -21,8 +21,8 @@ static weft_result take_how(const weft_adam *adam, const weft_step *how, weft_st
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (!isfinite(rates[i]) || rates[i] < 0)
             return weft__fail(WEFT_E_INVALID, "step: %s is %g", names[i], (double)rates[i]);
-    if (own->reserved != 0)
-        return weft__fail(WEFT_E_INVALID, "step: an unknown field is set");
+    if (own->flags & ~(uint32_t)WEFT_STEP_GATHER_LAST)
+        return weft__fail(WEFT_E_INVALID, "step: no flags %#x are known", own->flags);
     return WEFT_OK;
 }
 
@@ -33,24 +33,35 @@ static float clip_of(const weft_step *how, float norm)
 }
 
 /* In order of use, so that what the next forward pass needs first is gathered first. */
-static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates)
+static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates, bool gather)
 {
     weft_buckets *set = adam->sets[index];
     for (uint32_t i = set->bucket_count; i-- > 0;) {
         weft__bucket *bucket = weft__launched(set, i);
         WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_STEP));
         weft__adam_update(adam, index, (uint32_t)(bucket - set->buckets), rates);
-        WEFT_TRY(weft__gather_start(set, bucket, WEFT_STREAM_HOST));
+        if (gather)
+            WEFT_TRY(weft__gather_start(set, bucket, WEFT_STREAM_HOST));
     }
+    return WEFT_OK;
+}
+
+static weft_result gather_set(weft_buckets *set)
+{
+    for (uint32_t i = set->bucket_count; i-- > 0;)
+        WEFT_TRY(weft__gather_start(set, weft__launched(set, i), WEFT_STREAM_HOST));
     return WEFT_OK;
 }
 
 static weft_result update_all(weft_adam *adam, const weft_step *how, float clip)
 {
     weft__adamw rates = weft__adam_rates(adam, how, clip, adam->steps + 1);
+    bool gather_last = how->flags & WEFT_STEP_GATHER_LAST;
     for (uint32_t i = 0; i < adam->set_count; i++)
-        WEFT_TRY(update_set(adam, i, &rates));
+        WEFT_TRY(update_set(adam, i, &rates, !gather_last));
     adam->steps++;
+    for (uint32_t i = 0; gather_last && i < adam->set_count; i++)
+        WEFT_TRY(gather_set(adam->sets[i]));
     for (uint32_t i = 0; i < adam->set_count; i++)
         if (adam->sets[i]->flags & WEFT_BUCKETS_GATHER_IN_STEP)
             WEFT_TRY(
