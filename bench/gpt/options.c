@@ -40,13 +40,13 @@ static const gpt_options defaults = {
     .epsilon = 1e-8,
     .data = "/usr/share/common-licenses",
     .split = "95,5",
+    .compute = "real",
     .log_interval = 1,
 };
 
 #define AT(field) offsetof(gpt_options, field)
 #define MANY      1e9
 #define NO_EFFECT "understood, without effect here"
-
 static const option table[] = {
     {"num-layers", OPTION_INT, AT(layers), 1, MANY, "N", "transformer layers (4)"},
     {"hidden-size", OPTION_INT, AT(hidden), 1, MANY, "N", "width of the residual stream (128)"},
@@ -84,8 +84,30 @@ static const option table[] = {
     {"sequence-parallel", OPTION_FLAG, AT(sequence_parallel), 0, 0, NULL,
      "tensor parallel ranks also share the sequence between the matrices"},
     {"use-distributed-optimizer", OPTION_FLAG, AT(sharded_optimizer), 0, 0, NULL, "always so"},
-    {"overlap-grad-reduce", OPTION_FLAG, AT(overlap_reduce), 0, 0, NULL, "reduce gradients while the backward runs"},
-    {"overlap-param-gather", OPTION_FLAG, AT(overlap_gather), 0, 0, NULL, "gather parameters while the forward runs"},
+    {"overlap", OPTION_CHOICE, AT(overlap), 0, 0, "on|off|compare",
+     "communicate while computing; compare: steps of both kinds in turn (on)"},
+    {"overlap-grad-reduce", OPTION_FLAG, AT(switched_on[GPT_GRAD_REDUCE]), 0, 0, NULL,
+     "reduce a full bucket while the last backward goes on"},
+    {"no-overlap-grad-reduce", OPTION_FLAG, AT(switched_off[GPT_GRAD_REDUCE]), 0, 0, NULL, "... all of them behind it"},
+    {"overlap-optimizer", OPTION_FLAG, AT(switched_on[GPT_OPTIMIZER]), 0, 0, NULL,
+     "gather a bucket while the next is updated"},
+    {"no-overlap-optimizer", OPTION_FLAG, AT(switched_off[GPT_OPTIMIZER]), 0, 0, NULL, "... when all are updated"},
+    {"overlap-param-gather", OPTION_FLAG, AT(switched_on[GPT_PARAM_GATHER]), 0, 0, NULL,
+     "the forward waits for each bucket where it uses it"},
+    {"no-overlap-param-gather", OPTION_FLAG, AT(switched_off[GPT_PARAM_GATHER]), 0, 0, NULL,
+     "... the step for all of them"},
+    {"overlap-tensor", OPTION_FLAG, AT(switched_on[GPT_TENSOR]), 0, 0, NULL,
+     "tensor parallel operations of the backward run beside its products"},
+    {"no-overlap-tensor", OPTION_FLAG, AT(switched_off[GPT_TENSOR]), 0, 0, NULL, "... by themselves"},
+    {"overlap-receives", OPTION_FLAG, AT(switched_on[GPT_RECEIVES]), 0, 0, NULL,
+     "receives between stages are posted one computation early"},
+    {"no-overlap-receives", OPTION_FLAG, AT(switched_off[GPT_RECEIVES]), 0, 0, NULL, "... when they are needed"},
+    {"overlap-sends", OPTION_FLAG, AT(switched_on[GPT_SENDS]), 0, 0, NULL,
+     "a stage computes while it sends to another"},
+    {"no-overlap-sends", OPTION_FLAG, AT(switched_off[GPT_SENDS]), 0, 0, NULL, "... waits for each send"},
+    {"overlap-bubble", OPTION_FLAG, AT(switched_on[GPT_BUBBLE]), 0, 0, NULL,
+     "a stage reduces its gradients in its bubble"},
+    {"no-overlap-bubble", OPTION_FLAG, AT(switched_off[GPT_BUBBLE]), 0, 0, NULL, "... when stage 0 does"},
     {"ddp-bucket-size", OPTION_SIZE, AT(bucket_elements), 1, 1e15, "ELEMENTS",
      "close a bucket at this many (40 000 000, or 1 000 000 a data parallel rank)"},
     {"ddp-average-in-collective", OPTION_FLAG, AT(average_in_collective), 0, 0, NULL,
@@ -125,6 +147,9 @@ static const option table[] = {
     {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary, or the plan; - = stdout"},
     {"html", OPTION_FILE, AT(html), 0, 0, "FILE", "a page with the loss curve and the time at the end; - = stdout"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "write what every operation did"},
+    {"compute", OPTION_TEXT, AT(compute), 0, 0, "real|timed:F[,B[,S]]",
+     "timed: sleep F ms for a forward of a microbatch through a chunk, B for its backward (2 F), S for the optimizer "
+     "(0); losses mean nothing then (real)"},
 
     {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL,
      "say what a training would take and send, start nothing, and write no --html or --trace"},

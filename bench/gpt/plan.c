@@ -263,7 +263,7 @@ int gpt_plan_open(gpt_plan *plan, const gpt_options *options, gpt_failure *failu
     if (gpt_options_shape(options, &plan->shape, failure) || plan_ranks(plan, failure) ||
         plan_schedule(plan, failure) || count_layer(plan, failure))
         return failure->code;
-    plan->device = gpt_plan_device(&plan->shape);
+    plan->device = gpt_nothing_device(&plan->shape);
     plan->stages = calloc(plan->layout.pipeline, sizeof *plan->stages);
     if (!plan->stages)
         return no_memory(failure);

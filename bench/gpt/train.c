@@ -174,7 +174,7 @@ static weft_result step(session *s, int number, const gpt_lr *rates, gpt_line *l
     *line = (gpt_line){.step = number,
                        .rate = gpt_lr_at(rates, samples_before),
                        .tokens = (double)s->options->global_batch * s->options->sequence};
-    GPT_TRY(gpt_trainer_step(&s->trainer, (uint64_t)number, line->rate, &report));
+    GPT_TRY(gpt_trainer_step(&s->trainer, GPT_AS_ASKED, (uint64_t)number, line->rate, &report));
     line->norm = (double)report.norm;
     line->skipped = report.skipped;
     gpt_times times = gpt_meter_lap(&s->meter);
