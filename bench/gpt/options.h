@@ -15,6 +15,8 @@
 
 enum { GPT_OVERLAP_ON, GPT_OVERLAP_OFF, GPT_OVERLAP_COMPARE }; /* words of --overlap */
 
+enum { GPT_COMPARE_LEAST = 6 }; /* steps: a block of each kind */
+
 /* What computes: nothing but sleep, so long as is said here, or the real thing. */
 typedef struct gpt_timed {
     bool is_on;

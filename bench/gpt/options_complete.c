@@ -125,6 +125,8 @@ static int complete_split(gpt_options *o, gpt_failure *failure)
 /* --overlap says what holds for all switches, each of them what holds for it. */
 static int complete_switches(gpt_options *o, gpt_failure *failure)
 {
+    if (o->overlap == GPT_OVERLAP_COMPARE && o->iterations < GPT_COMPARE_LEAST)
+        return gpt_fail(failure, EXIT_USAGE, "--overlap compare wants --train-iters of at least %d", GPT_COMPARE_LEAST);
     o->switches = o->overlap == GPT_OVERLAP_OFF ? 0 : GPT_ALL_SWITCHES;
     for (int i = 0; i < GPT_SWITCHES; i++) {
         if (o->switched_on[i] && o->switched_off[i])

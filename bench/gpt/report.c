@@ -88,7 +88,7 @@ const gpt_line_shown gpt_line_numbers[GPT_LINE_NUMBERS] = {
 
 static void print_number(FILE *text, const char *format, double number)
 {
-    if (!format)
+    if (!format || isnan(number))
         return;
     fputs("  ", text);
     fprintf(text, format, number);
@@ -102,6 +102,7 @@ static void print_line(const gpt_report *r, const gpt_line *l)
         print_number(r->text, gpt_line_numbers[i].line, gpt_line_number(l, i));
     for (int i = 0; i < GPT_TIMES; i++)
         print_number(r->text, gpt_times_shown[i].line, l->times.ms[i]);
+    fputs(l->serial ? "  without overlap" : "", r->text);
     fputs(l->skipped ? "  skipped: the gradient is not finite\n" : "\n", r->text);
     fflush(r->text);
 }
@@ -174,6 +175,8 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
         "computing only: no operation of weft under way; hidden: computing while some was; exposed: waiting while some "
         "was;\nidle: waiting while none was\n",
         r->text);
+    if (s->comparison.steps > 0)
+        gpt_report_comparison(r->text, &s->comparison);
     fprintf(r->text, "weights %016llx\n", (unsigned long long)s->weights_hash);
 }
 
