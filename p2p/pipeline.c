@@ -61,14 +61,6 @@ static weft_result finish_batch(weft_pipeline *p, uint32_t number)
 
 /* ---- steps ---- */
 
-static bool holds_send(const weft_p2p_batch *batch)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->messages[i].kind == WEFT_SEND)
-            return true;
-    return false;
-}
-
 static weft_result start_batch(weft_pipeline *p, const weft__step *step)
 {
     weft__program_batch *batch = &p->program.batches[step->batch];
@@ -76,9 +68,7 @@ static weft_result start_batch(weft_pipeline *p, const weft__step *step)
     messages.messages = &p->program.messages[batch->first];
     messages.count = batch->count;
     messages.label = batch->label;
-    WEFT_TRY(weft_p2p_start(p->comm, &messages, WEFT_STREAM_HOST, &batch->work));
-    bool finish = p->config.flags & WEFT_PIPELINE_FINISH_SENDS && holds_send(&messages);
-    return finish ? finish_batch(p, step->batch) : WEFT_OK;
+    return weft_p2p_start(p->comm, &messages, WEFT_STREAM_HOST, &batch->work);
 }
 
 static weft_result compute(weft_pipeline *p, const weft__step *step)

@@ -63,7 +63,7 @@ static uint64_t hash_schedule(const weft_schedule *s)
 static weft_result check_config(weft_pipeline *p, const weft_schedule *s)
 {
     const weft_pipeline_config *c = &p->config;
-    if (c->flags & ~(uint32_t)(WEFT_PIPELINE_NO_SPANS | WEFT_PIPELINE_FINISH_SENDS) || c->reserved)
+    if (c->flags & ~(uint32_t)WEFT_PIPELINE_NO_SPANS || c->reserved)
         return weft__fail(WEFT_E_INVALID, "pipelines know no flags %#x with %u in reserved", c->flags, c->reserved);
     if ((unsigned)c->dtype >= WEFT_DTYPES || (unsigned)c->grad_dtype >= WEFT_DTYPES)
         return weft__fail(WEFT_E_INVALID, "a pipeline of dtype %d and gradients of %d", (int)c->dtype,

@@ -86,10 +86,8 @@ typedef struct weft_pipeline_task {
 } weft_pipeline_task;
 
 enum {
-    WEFT_PIPELINE_NO_SPANS = 1, /**< Do not mark computations in the trace. Default: spans "F0", "B0", ... (kind and
-                                     chunk), numbered by microbatch. */
-    WEFT_PIPELINE_FINISH_SENDS = 2 /**< Wait for a batch that holds a send before anything else. Default: a send goes on
-                                        while the stage computes, and is waited for when its buffer is filled again. */
+    WEFT_PIPELINE_NO_SPANS = 1 /**< Do not mark computations in the trace. Default: spans "F0", "B0", ... (kind and
+                                    chunk), numbered by microbatch. */
 };
 
 typedef struct weft_pipeline_config {
