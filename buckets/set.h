@@ -58,6 +58,7 @@ typedef struct weft__bucket {
     uint32_t owned_count;
     weft__op *reduce; /* the chain that makes owned gradients whole: each runs after the one before */
     uint32_t reduce_count;
+    bool meets_copies; /* it ends with the sum of a tied param: other stages may come to that much later */
     weft__op gather;
     weft__double2 squares; /* sum over what this rank counts, once reduced */
 } weft__bucket;

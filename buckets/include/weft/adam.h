@@ -19,7 +19,8 @@ typedef struct weft_adam_config {
 } weft_adam_config;
 #define WEFT_ADAM_CONFIG_INIT WEFT_SIZED_INIT(weft_adam_config)
 
-/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say.
+/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say, in the order in which
+ *  the forward uses them. So they are stepped, bucket by bucket, and what is used first is gathered first.
  *  @param sets  the array is copied; the sets are borrowed and outlive the optimizer.   @param config  copied; NULL =
  *  defaults.   @param adam_out  given, release with weft_adam_destroy().
  *  Threads: owner of the sets.  Blocks: never.  Errors: E_INVALID, E_TWICE (the set has an optimizer), E_NO_MEMORY. */
