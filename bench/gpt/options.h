@@ -35,7 +35,7 @@ typedef struct gpt_options {
     int overlap;
     bool switched_on[GPT_SWITCHES], switched_off[GPT_SWITCHES]; /* one by one */
     gpt_switch_set switches;                                    /* from these three */
-    size_t bucket_elements;                                     /* 0 = weft's default */
+    size_t bucket_elements, last_bucket_elements;               /* 0 = weft's default */
     double timeout_minutes;
     /* batch and rate */
     int micro_batch, global_batch, iterations, decay_iterations, warmup_iterations, anneal_iterations;

@@ -122,15 +122,22 @@ static int complete_split(gpt_options *o, gpt_failure *failure)
     return 0;
 }
 
+static const char *const switch_names[GPT_SWITCHES] = {
+    [GPT_GRAD_REDUCE] = "grad-reduce", [GPT_OPTIMIZER] = "optimizer", [GPT_PARAM_GATHER] = "param-gather",
+    [GPT_TENSOR] = "tensor",           [GPT_RECEIVES] = "receives",   [GPT_SENDS] = "sends",
+    [GPT_RUN_AHEAD] = "run-ahead",     [GPT_BUBBLE] = "bubble",
+};
+
 /* --overlap says what holds for all switches, each of them what holds for it. */
 static int complete_switches(gpt_options *o, gpt_failure *failure)
 {
     if (o->overlap == GPT_OVERLAP_COMPARE && o->iterations < GPT_COMPARE_LEAST)
         return gpt_fail(failure, EXIT_USAGE, "--overlap compare wants --train-iters of at least %d", GPT_COMPARE_LEAST);
-    o->switches = o->overlap == GPT_OVERLAP_OFF ? 0 : GPT_ALL_SWITCHES;
+    o->switches = o->overlap == GPT_OVERLAP_OFF ? 0 : GPT_FREE_SWITCHES;
     for (int i = 0; i < GPT_SWITCHES; i++) {
         if (o->switched_on[i] && o->switched_off[i])
-            return gpt_fail(failure, EXIT_USAGE, "an --overlap flag and its --no-overlap flag: give one of them");
+            return gpt_fail(failure, EXIT_USAGE, "--overlap-%s and --no-overlap-%s: give one of them", switch_names[i],
+                            switch_names[i]);
         o->switches |= (gpt_switch_set)o->switched_on[i] << i;
         o->switches &= ~((gpt_switch_set)o->switched_off[i] << i);
     }

@@ -118,6 +118,7 @@ int gpt_part_connect(gpt_part *part, const char *name, const gpt_options *o, con
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
     config.name = name;
     config.bucket_elements = o->bucket_elements;
+    config.last_bucket_elements = o->last_bucket_elements;
     config.reduction = o->average_in_collective ? WEFT_AVERAGE : WEFT_SUM;
     weft_result result = weft_buckets_create(part->params, &comms, &config, &part->set);
     free(sums);

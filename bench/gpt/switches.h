@@ -13,12 +13,14 @@ typedef enum gpt_switch {
     GPT_TENSOR,       /* tensor parallel operations of the backward run beside its products */
     GPT_RECEIVES,     /* receives between stages are posted one computation early */
     GPT_SENDS,        /* a stage computes while it sends; off: it waits for each send */
+    GPT_RUN_AHEAD,    /* 1F1B starts with more forwards: room for messages, for up to twice the activations */
     GPT_BUBBLE,       /* a stage reduces its gradients in its bubble; off: when stage 0 does */
     GPT_SWITCHES
 } gpt_switch;
 
 typedef uint32_t gpt_switch_set; /* a bit for each that is on */
-#define GPT_ALL_SWITCHES ((1u << GPT_SWITCHES) - 1)
+#define GPT_ALL_SWITCHES  ((1u << GPT_SWITCHES) - 1)
+#define GPT_FREE_SWITCHES (GPT_ALL_SWITCHES & ~(1u << GPT_RUN_AHEAD)) /* those that cost no memory: the default */
 
 static inline bool gpt_is_on(gpt_switch_set set, gpt_switch which)
 {

@@ -10,23 +10,10 @@
 
 /* ---- pipelines ---- */
 
-static weft_result make_schedule(const gpt_trainer *t, uint32_t flags, gpt_switch_set on, weft_schedule **schedule_out)
-{
-    weft_schedule *computing;
-    weft_lower_config config = WEFT_LOWER_CONFIG_INIT;
-    config.queues = weft_comm_queues(t->layout->groups[GPT_PP].comm);
-    config.flags = (gpt_is_on(on, GPT_RECEIVES) ? 0 : WEFT_LOWER_NO_LOOKAHEAD) |
-                   (gpt_is_on(on, GPT_BUBBLE) ? 0 : WEFT_LOWER_ALIGN_SYNC);
-    GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, &computing));
-    weft_result result = weft_schedule_lower(computing, &config, schedule_out);
-    weft_schedule_destroy(computing);
-    return result;
-}
-
 static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, gpt_switch_set on, weft_pipeline **pipeline_out)
 {
     weft_schedule *schedule;
-    GPT_TRY(make_schedule(t, flags, on, &schedule));
+    GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, on, &schedule));
     weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
     config.count = gpt_shape_message(&t->shape);
     config.dtype = t->shape.dtype;
@@ -34,7 +21,9 @@ static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, gpt_switch_set 
     config.forward = gpt_forward;
     config.backward = gpt_backward;
     config.sync = gpt_sync;
-    config.flags = gpt_is_on(on, GPT_SENDS) ? 0 : WEFT_PIPELINE_FINISH_SENDS;
+    config.flags = gpt_is_on(on, GPT_SENDS) ? 0 : WEFT_PIPELINE_WAIT_SENDS;
+    config.lower_flags = (gpt_is_on(on, GPT_RECEIVES) ? 0 : WEFT_LOWER_NO_LOOKAHEAD) |
+                         (gpt_is_on(on, GPT_BUBBLE) ? 0 : WEFT_LOWER_ALIGN_SYNC);
     weft_result result = weft_pipeline_create(t->layout->groups[GPT_PP].comm, schedule, &config, pipeline_out);
     weft_schedule_destroy(schedule);
     return result;
@@ -81,7 +70,10 @@ static int open_parts(gpt_trainer *t, gpt_failure *failure)
     if (!slots)
         return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->shape.virtual_stages);
     for (size_t i = 0; i < t->shape.virtual_stages; i++)
-        slots[i] = weft_pipeline_activations(t->training[GPT_AS_ASKED], (uint32_t)i);
+        for (int way = 0; way < GPT_WAYS && t->training[way]; way++) {
+            size_t kept = weft_pipeline_activations(t->training[way], (uint32_t)i);
+            slots[i] = kept > slots[i] ? kept : slots[i];
+        }
     int code = gpt_trainer_open_parts(t, slots, failure);
     free(slots);
     return code;
