@@ -7,8 +7,9 @@ prints one table: the step, the same step without communication, and what of the
 
 Needs a Python with torch (Debian: python3-torch) and what `weft hosts` needs. The two take turns, each round anew; the
 table has the medians. Both multiply in fp32 by the system's BLAS on one thread, with the kernels for this processor.
-Without communication means: weft, the computing of its steps without overlap; PyTorch, steps in no_sync(). weft's
-optimizer is sharded. DDP's is not: every rank updates everything. With ZeRO it is sharded, and says so afterwards."""
+Without communication means: weft, the computing of its steps without overlap; PyTorch, steps in no_sync(). Buckets
+are of one size; weft's last one is made smaller. weft's optimizer is sharded; DDP's is not: every rank updates
+everything. With ZeRO it is sharded, and each rank sends what it has updated when all of its step is done."""
 import argparse
 import datetime
 import json
@@ -19,7 +20,7 @@ import sys
 
 SHAPE = {"layers": 6, "hidden": 256, "ffn": 640, "heads": 4, "sequence": 128}
 MICRO_BATCH, MICROBATCHES, HOSTS = 4, 2, 2
-BUCKET_ELEMENTS, STEPS = 800_000, 24
+BUCKET_ELEMENTS, LAST_ELEMENTS, STEPS = 400_000, 100_000, 24
 
 
 def core_type():
@@ -47,7 +48,7 @@ def weft(o):
     *_, end = run(o, o.weft, "gpt", "--num-layers", s["layers"], "--hidden-size", s["hidden"], "--ffn-hidden-size",
                   s["ffn"], "--num-attention-heads", s["heads"], "--seq-length", s["sequence"], "--micro-batch-size",
                   MICRO_BATCH, "--global-batch-size", MICRO_BATCH * MICROBATCHES * HOSTS, "--ddp-bucket-size",
-                  BUCKET_ELEMENTS, "--lr", "1e-3", "--mock-data", "--split", "1,0", "--train-iters", STEPS, "--overlap",
+                  BUCKET_ELEMENTS, "--last-bucket-size", LAST_ELEMENTS, "--lr", "1e-3", "--mock-data", "--split", "1,0", "--train-iters", STEPS, "--overlap",
                   "compare", "--json", "-")
     c = end["summary"]["comparison"]
     return c["overlapped_ms"], c["forward_ms"] + c["backward_ms"] + c["optimizer_ms"], end["summary"]["params_total"]
