@@ -139,6 +139,17 @@ static bool read_tables(reading *r)
     return true;
 }
 
+/* Keep what is whole in slots [from, to), of a ring the oldest record of which is number @p first. */
+static void take_whole(prof_file *f, const weft_trace_record *ring, uint64_t first, uint64_t from, uint64_t to)
+{
+    uint64_t mask = f->header.capacity - 1;
+    for (uint64_t slot = from; slot < to; slot++) {
+        uint64_t number = first + ((slot - first) & mask);
+        if (number < f->header.next && ring[slot].sequence == number + 1)
+            f->records[f->count++] = ring[slot];
+    }
+}
+
 /* The slots that hold anything, and of them the records that are whole, by their numbers. */
 static bool read_records(reading *r)
 {
@@ -155,11 +166,9 @@ static bool read_records(reading *r)
         return false;
     }
     slots = read_at(r, ring, at, slots * sizeof *ring) / sizeof *ring;
-    for (uint64_t k = first; k < h->next; k++) {
-        uint64_t slot = k & (h->capacity - 1);
-        if (slot < slots && ring[slot].sequence == k + 1)
-            f->records[f->count++] = ring[slot];
-    }
+    uint64_t oldest = first & (h->capacity - 1);
+    take_whole(f, ring, first, oldest, slots);
+    take_whole(f, ring, first, 0, oldest < slots ? oldest : slots);
     f->overwritten = first;
     f->lost = kept - f->count;
     free(ring);
