@@ -83,6 +83,7 @@ static void load(const char *path, unsigned char **bytes, size_t *count)
 
 static void store(const char *path, const unsigned char *bytes, size_t count)
 {
+    unlink(path); /* file systems take their time over a file that is written again */
     FILE *file = fopen(path, "w");
     CHECK(file != NULL && fwrite(bytes, 1, count, file) == count && fclose(file) == 0);
 }
