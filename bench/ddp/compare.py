@@ -36,8 +36,8 @@ def run(o, *words):
     env = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     if core_type():
         env.setdefault("OPENBLAS_CORETYPE", core_type())
-    hosts = [o.weft, "hosts", "--hosts", HOSTS, "--rate", o.rate, "--torch-env", "--prefix", "none", "--", *words]
-    done = subprocess.run(o.before.split() + [str(word) for word in hosts], env=env, capture_output=True, text=True, timeout=120)
+    hosts = [o.weft, "hosts", "--hosts", HOSTS, "--rate", o.rate, "--timeout", 100, "--torch-env", "--prefix", "none", "--", *words]
+    done = subprocess.run(o.before.split() + [str(word) for word in hosts], env=env, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{words[0]} ended with code {done.returncode}: {done.stderr[-2000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -117,11 +117,8 @@ static void take_step(gpt_compare *c, gpt_way way, const gpt_times *times)
 weft_result gpt_compare_step(gpt_compare *c, int step, double rate, weft_step_report *report, gpt_times *times_out)
 {
     gpt_way way = gpt_compare_way(step);
-    uint64_t span = way == GPT_SERIAL ? weft_span_begin(c->meter->world, c->serial_label, (uint64_t)step) : 0;
     weft_result result = gpt_trainer_step(c->trainer, way, (uint64_t)step, rate, report);
-    if (way == GPT_SERIAL)
-        weft_span_end(c->meter->world, span);
-    *times_out = gpt_meter_lap(c->meter);
+    *times_out = gpt_meter_lap_as(c->meter, (uint64_t)step, way == GPT_SERIAL ? c->serial_label : 0);
     if (result == WEFT_OK && is_counted(step))
         take_step(c, way, times_out);
     return result;
@@ -144,10 +141,8 @@ weft_result gpt_compare_between(gpt_compare *c, int step)
     end_blocks(c);
     GPT_TRY(weft_barrier_run(c->trainer->all, WEFT_STREAM_HOST));
     gpt_meter_aside(c->meter);
-    uint64_t span = weft_span_begin(c->meter->world, c->talk_label, (uint64_t)step);
     weft_result result = gpt_trainer_talk(c->trainer);
-    weft_span_end(c->meter->world, span);
-    gpt_times talk = gpt_meter_aside(c->meter);
+    gpt_times talk = gpt_meter_lap_as(c->meter, (uint64_t)step, c->alone_label);
     c->own.talk_ms += gpt_times_communicating(&talk);
     c->own.talks++;
     if (c->bucket_count) {
@@ -271,7 +266,7 @@ int gpt_compare_open(gpt_compare *c, gpt_trainer *trainer, gpt_meter *meter, gpt
 {
     *c = (gpt_compare){.trainer = trainer, .meter = meter};
     c->serial_label = weft_trace_label(meter->world, "serial");
-    c->talk_label = weft_trace_label(meter->world, "communication alone");
+    c->alone_label = weft_trace_label(meter->world, "alone");
     const gpt_layout *l = trainer->layout;
     if (l->tensor == 1 && l->pipeline == 1 && l->data > 1 && !open_buckets(c))
         return gpt_fail(failure, EXIT_FAILED, "no memory to compare steps");

@@ -25,9 +25,9 @@ typedef struct gpt_compare {
     gpt_bucket_times *buckets;
     uint32_t *labels[2]; /* of reductions and gathers in the trace */
     weft_trace_record *picked;
-    uint32_t serial_label, talk_label;
-    double block_ms[GPT_WAYS];   /* of the counted steps of the blocks at hand */
-    double saved, saved_squared; /* by overlap in two blocks: a step of each */
+    uint32_t serial_label, alone_label; /* of steps in the trace */
+    double block_ms[GPT_WAYS];          /* of the counted steps of the blocks at hand */
+    double saved, saved_squared;        /* by overlap in two blocks: a step of each */
 } gpt_compare;
 
 /* Steps of one kind in a row; the first finds, or leaves, what the kind before had under way, and is not counted. */

@@ -43,11 +43,16 @@ static gpt_times end_lap(gpt_meter *m, uint64_t end)
                               [GPT_TIME_IDLE] = (double)o.idle * ms}};
 }
 
-gpt_times gpt_meter_lap(gpt_meter *m)
+gpt_times gpt_meter_lap_as(gpt_meter *m, uint64_t step, uint32_t label)
 {
     uint64_t end = weft_trace_now(m->world);
-    weft_trace_step(m->world, ++m->step, m->begin);
+    weft_trace_step_as(m->world, step, m->begin, label);
     return end_lap(m, end);
+}
+
+gpt_times gpt_meter_lap(gpt_meter *m)
+{
+    return gpt_meter_lap_as(m, ++m->step, 0);
 }
 
 gpt_times gpt_meter_aside(gpt_meter *m)

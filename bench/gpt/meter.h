@@ -25,6 +25,8 @@ uint32_t gpt_meter_records(const gpt_options *options);
 int gpt_meter_open(gpt_meter *meter, weft_world *world, size_t records, gpt_failure *failure);
 /* A lap ends, and the next begins: one a step. The step is marked in the trace. */
 gpt_times gpt_meter_lap(gpt_meter *meter);
+/* The same for a step of another kind: see weft_trace_step_as(). */
+gpt_times gpt_meter_lap_as(gpt_meter *meter, uint64_t step, uint32_t label);
 /* The same for what is no step. */
 gpt_times gpt_meter_aside(gpt_meter *meter);
 void gpt_meter_close(gpt_meter *meter);

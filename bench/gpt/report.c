@@ -149,6 +149,19 @@ static void print_times(FILE *text, const char *who, const gpt_times *t)
         fprintf(text, " %*s\n", COLUMN, "-");
 }
 
+static void print_losses(FILE *text, const gpt_setup *setup, const gpt_summary *s, int steps)
+{
+    if (setup->is_timed) {
+        fputs("computing was timed, and nothing was learned\n", text);
+        return;
+    }
+    fprintf(text, "loss %.3f at first, %.3f on average over the last %d", s->loss_first, s->loss_last10,
+            steps < GPT_LAST ? steps : GPT_LAST);
+    if (isfinite(s->loss_held_out))
+        fprintf(text, ", %.3f held out", s->loss_held_out);
+    fprintf(text, " (nats a %s)\n", setup->unit);
+}
+
 void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary *s)
 {
     char who[48];
@@ -159,12 +172,8 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
     if (r->html)
         gpt_html_page(r->html, &(gpt_page){r->options, setup, s, r->losses, seconds_since(r->began_ns)});
     int steps = r->options->iterations;
-    fprintf(r->text, "%d step%s in %.1f s; loss %.3f at first, %.3f on average over the last %d", steps,
-            plural(steps, "s"), seconds_since(r->began_ns), s->loss_first, s->loss_last10,
-            steps < GPT_LAST ? steps : GPT_LAST);
-    if (isfinite(s->loss_held_out))
-        fprintf(r->text, ", %.3f held out", s->loss_held_out);
-    fprintf(r->text, " (nats a %s)\n", setup->unit);
+    fprintf(r->text, "%d step%s in %.1f s; ", steps, plural(steps, "s"), seconds_since(r->began_ns));
+    print_losses(r->text, setup, s, steps);
     print_columns(r->text);
     snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, plural(setup->ranks, "s"));
     print_times(r->text, who, &s->times);

@@ -26,6 +26,7 @@ typedef struct gpt_setup {
     size_t tokens_to_train, tokens_held_out;
     const char *unit;     /* what a token is called */
     const char *products; /* who multiplies matrices */
+    bool is_timed;        /* nobody does: computing is nothing but time */
 } gpt_setup;
 
 /* One step; loss and times are means over tokens and over ranks. */

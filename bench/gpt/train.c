@@ -122,6 +122,7 @@ static int describe(session *s)
         .tokens_held_out = s->data.tokens.count - s->data.train,
         .unit = s->data.tokens.unit,
         .products = s->trainer.device->products,
+        .is_timed = s->options->timed.is_on,
     };
     if (count_state(s))
         return s->failure.code;
