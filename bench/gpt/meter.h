@@ -18,8 +18,10 @@ typedef struct gpt_meter {
     size_t count;
 } gpt_meter;
 
-/* Records of the trace that two steps need, for weft_world_config. */
+/* Records of the trace that two steps need. */
 uint32_t gpt_meter_records(const gpt_options *options);
+/* Records of the ring, for weft_world_config: in files there is room for more steps, to be reported on. */
+uint32_t gpt_meter_ring(const gpt_options *options);
 
 /* The first lap begins. */
 int gpt_meter_open(gpt_meter *meter, weft_world *world, size_t records, gpt_failure *failure);

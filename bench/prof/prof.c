@@ -11,6 +11,7 @@ static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } views[] = {
+    {"cost", "what tracing costs: steps with and without it, in turn (needs no DIR)", prof_cost},
     {"report", "what was hidden, what was not, and why, as text and JSON", prof_report},
 };
 enum { VIEW_COUNT = sizeof views / sizeof *views };

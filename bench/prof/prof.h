@@ -4,5 +4,6 @@
 #define WEFT_BENCH_PROF_PROF_H
 
 int prof_report(int argc, char **argv);
+int prof_cost(int argc, char **argv);
 
 #endif
