@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of a GPT on a GPU: products by cuBLAS, everything else by the kernels. */
 #include "gpt/cuda/device.h"
+#include "gpt/cuda/module.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -217,13 +218,16 @@ static weft_result check(gpt_device *device, const char **why_out)
 static void close_cuda(gpt_device *device)
 {
     gpt_cuda *cuda = gpt_cuda_of(device);
-    (void)cudaStreamSynchronize(cuda->stream);
+    if (cuda->stream)
+        (void)cudaStreamSynchronize(cuda->stream);
     if (cuda->cublas)
         (void)cublasDestroy(cuda->cublas);
     void *const memory[] = {cuda->workspace,     cuda->cosines, cuda->sines, cuda->norm_parts, cuda->scores,
                             cuda->probabilities, cuda->dscores, cuda->dots,  cuda->dkey,       cuda->dvalue};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         (void)cudaFree(memory[i]);
+    if (cuda->stream)
+        (void)cudaStreamDestroy(cuda->stream);
     free(cuda);
 }
 
@@ -321,19 +325,29 @@ static int open_cublas(gpt_cuda *cuda, gpt_failure *failure)
                : gpt_fail(failure, EXIT_FAILED, "cuBLAS cannot be opened: %s", cublasGetStatusString(status));
 }
 
+static int open_stream(gpt_cuda *cuda, int index, weft_dtype dtype, gpt_failure *failure)
+{
+    cudaError_t error = cudaSetDevice(index);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+    cuda->device = (gpt_device){&cuda_ops, dtype, dtype, weft_cuda_stream(cuda->stream), ""};
+    return error == cudaSuccess
+               ? 0
+               : gpt_fail(failure, EXIT_FAILED, "GPU %d cannot be used: %s", index, cudaGetErrorString(error));
+}
+
 WEFT_API gpt_cuda_module_function GPT_CUDA_MODULE;
 
-int GPT_CUDA_MODULE(const gpt_shape *shape, weft_stream stream, gpt_device **device_out, gpt_failure *failure)
+int GPT_CUDA_MODULE(const gpt_shape *shape, int index, gpt_device **device_out, gpt_failure *failure)
 {
     if (shape->dtype != WEFT_FP32 && shape->dtype != WEFT_BF16)
         return gpt_fail(failure, EXIT_USAGE, "the GPU has no parameters of dtype %s", weft_dtype_string(shape->dtype));
     gpt_cuda *cuda = calloc(1, sizeof *cuda);
     if (!cuda)
         return gpt_fail(failure, EXIT_FAILED, "no memory for the device");
-    cuda->device = (gpt_device){&cuda_ops, shape->dtype, shape->dtype, stream, ""};
-    cuda->stream = (cudaStream_t)stream.handle;
     cuda->norm_epsilon = shape->norm_epsilon;
-    if (allocate(cuda, shape, failure) || open_cublas(cuda, failure) || fill_angles(cuda, shape, failure)) {
+    if (open_stream(cuda, index, shape->dtype, failure) || allocate(cuda, shape, failure) ||
+        open_cublas(cuda, failure) || fill_angles(cuda, shape, failure)) {
         close_cuda(&cuda->device);
         return failure->code;
     }

@@ -51,9 +51,4 @@ void gpt_cuda_attention(gpt_device *device, const gpt_attention *a, const void *
 void gpt_cuda_attention_grad(gpt_device *device, const gpt_attention *a, const void *qkv, const void *context,
                              const float *logsum, const void *dcontext, void *dqkv);
 
-/* What the module exports: open the GPU that is current, for models of this shape; computing is queued on @p stream. */
-#define GPT_CUDA_MODULE gpt_cuda_open
-typedef int(gpt_cuda_module_function)(const gpt_shape *shape, weft_stream stream, gpt_device **device_out,
-                                      gpt_failure *failure);
-
 #endif

@@ -64,14 +64,14 @@ static weft_result make_core(weft__nccl_comm *nc, const weft_backend_comm *what)
 }
 
 /* Member 0 says where communicators meet. */
-static weft_result write_card(const weft__nccl_comm *nc, unsigned char *card)
+static weft_result write_card(weft__nccl_comm *nc, unsigned char *card)
 {
     for (uint32_t i = 0; i < nc->core->lane_count && nc->core->rank == 0; i++) {
-        ncclUniqueId id;
-        ncclResult_t result = ncclGetUniqueId(&id);
+        ncclUniqueId *id = &nc->core->ids[i];
+        ncclResult_t result = ncclGetUniqueId(id);
         if (result != ncclSuccess)
             return weft__nccl_told(nc->name, "an id for a communicator", result);
-        memcpy(card + i * sizeof id, &id, sizeof id);
+        memcpy(card + i * sizeof *id, id, sizeof *id);
     }
     return WEFT_OK;
 }
@@ -99,7 +99,8 @@ weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards)
 {
     weft__nccl_comm *nc = comm;
     if (nc->phase == WEFT__NCCL_NEW) {
-        memcpy(nc->core->ids, cards, nc->core->lane_count * sizeof *nc->core->ids);
+        if (nc->core->rank > 0)
+            memcpy(nc->core->ids, cards, nc->core->lane_count * sizeof *nc->core->ids);
         nc->phase = WEFT__NCCL_CONNECTING;
         weft__nccl_help(nc->core, weft__nccl_connect_all);
     }
