@@ -12,6 +12,7 @@ static struct {
     uint64_t closed; /* when; 0 = never used */
 } timelines[STANDIN_TIMELINES];
 static uint64_t closings;
+static uint32_t used; /* the timelines below were open once */
 
 uint32_t standin_timeline_open(void)
 {
@@ -24,6 +25,7 @@ uint32_t standin_timeline_open(void)
         abort();
     }
     timelines[best].open = true;
+    used = used > best ? used : best + 1;
     return best;
 }
 
@@ -41,7 +43,7 @@ standin_moment standin_clock_tick(standin_clock *clock, uint32_t timeline)
 
 void standin_clock_join(standin_clock *clock, const standin_clock *other)
 {
-    for (uint32_t i = 0; i < STANDIN_TIMELINES; i++)
+    for (uint32_t i = 0; i < used; i++)
         if (clock->at[i] < other->at[i])
             clock->at[i] = other->at[i];
 }

@@ -25,6 +25,7 @@ struct standin_item {
 typedef struct device {
     bool started;
     pthread_t thread;
+    pthread_cond_t changed; /* something was queued, or has ended */
     struct CUstream_st *streams;
     cudaStream_t legacy;
     uint64_t random, sequence;
@@ -32,7 +33,6 @@ typedef struct device {
 } device;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static device devices[DEVICES_MOST];
 static int device_count;
 static bool one_queue;
@@ -181,7 +181,7 @@ static void end_item(cudaStream_t stream)
     stream->ended++;
     drop_mark(item->mark);
     free(item);
-    pthread_cond_broadcast(&changed);
+    pthread_cond_broadcast(&devices[stream->device].changed);
 }
 
 /* Answers whether the item came to its end. The lock is given up while a task runs. */
@@ -221,7 +221,7 @@ static void *work(void *memory)
         if (stream && run_first(stream)) {
             idle = 0;
         } else if (!anything_queued(d)) {
-            pthread_cond_wait(&changed, &lock);
+            pthread_cond_wait(&d->changed, &lock);
         } else { /* others must come, or a hold must end */
             pthread_mutex_unlock(&lock);
             if (++idle < 16)
@@ -239,6 +239,7 @@ static device *device_at(int index)
     device *d = &devices[index];
     if (!d->started) {
         d->started = true;
+        pthread_cond_init(&d->changed, NULL);
         d->random = seed + (uint64_t)index * 7919;
         if (pthread_create(&d->thread, NULL, work, d))
             abort();
@@ -267,7 +268,7 @@ cudaStream_t standin_stream_open(int index, bool blocking)
 void standin_stream_close(cudaStream_t stream)
 {
     while (stream->queued != stream->ended)
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&devices[stream->device].changed, &lock);
     for (cudaStream_t *link = &devices[stream->device].streams; *link; link = &(*link)->next)
         if (*link == stream) {
             *link = stream->next;
@@ -324,7 +325,7 @@ static void append(cudaStream_t stream, const standin_item *what)
         stream->first = item;
     stream->last = item;
     stream->queued++;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_broadcast(&d->changed);
 }
 
 static void record(cudaStream_t stream, cudaEvent_t event)
@@ -336,6 +337,7 @@ static void record(cudaStream_t stream, cudaEvent_t event)
     event->last = mark;
     event->clock = stream->clock;
     mark->holds = 2;
+    mark->device = stream->device;
     append(stream, &(standin_item){.kind = ITEM_RECORD, .mark = mark});
 }
 
@@ -407,7 +409,7 @@ void standin_stream_synchronize(cudaStream_t stream)
     uint64_t queued = stream->queued;
     const standin_clock before = stream->clock;
     while (stream->ended < queued)
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&devices[stream->device].changed, &lock);
     standin_clock_join(standin_thread_clock(), &before);
 }
 
@@ -433,7 +435,7 @@ void standin_device_synchronize(int index)
     device *d = &devices[index];
     uint64_t sequence = d->sequence;
     while (is_behind(d, sequence))
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&d->changed, &lock);
     for (cudaStream_t s = d->streams; s; s = s->next)
         standin_clock_join(standin_thread_clock(), &s->clock);
 }
@@ -446,7 +448,7 @@ void standin_event_synchronize(cudaEvent_t event)
         return;
     mark->holds++;
     while (!mark->reached)
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&devices[mark->device].changed, &lock);
     drop_mark(mark);
     standin_clock_join(standin_thread_clock(), &before);
 }

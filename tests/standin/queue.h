@@ -28,6 +28,7 @@ struct CUstream_st {
 typedef struct standin_mark {
     bool reached;
     uint64_t reached_ns;
+    int device;
     uint32_t holds; /* of its event while it is the last, and of items */
 } standin_mark;
 
