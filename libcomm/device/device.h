@@ -124,8 +124,8 @@ struct weft__device {
 #define WEFT__DEVICE_MODULE weft__device_module
 typedef const weft__device_calls *(weft__device_module_function)(void);
 
-/* The table of a device by its name, its module loaded if need be. E_NO_DEVICE: there is no such module, or it cannot be
- * loaded here, and why. Any thread. */
+/* The table of a device by its name, its module loaded if need be. E_NO_DEVICE: there is no such module, or it cannot
+ * be loaded here, and why. Any thread. */
 weft_result weft__device_find(const char *name, const weft__device_calls **calls_out);
 /* dst[i] = value, as in vector.h. */
 weft_result weft__device_fill(weft__device *device, void *dst, size_t count, weft_dtype dtype, double value,

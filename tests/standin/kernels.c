@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: a launch runs the body that was made known for it; what nvcc's code asks of the runtime at load is accepted. */
+/* Kernels: a launch runs the body that was made known for it. What nvcc's code asks for when it is loaded is taken. */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>

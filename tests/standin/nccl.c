@@ -357,10 +357,20 @@ static ncclResult_t collective(ncclComm_t comm, cudaStream_t stream, const void 
         return result;
     if (asked->root < 0 || asked->root >= comm->ranks)
         return fail(ncclInvalidArgument, "no such root");
+    static _Thread_local task *late; /* by a fault: it comes behind the next */
     ncclGroupStart();
     task *t = add_task(comm, stream);
     t->is_collective = true;
     t->collective = (standin_collective){.asked = *asked, .from = from, .to = to};
+    if (standin_fault("swap")) {
+        late = t;
+        group.first = NULL;
+        group.last = &group.first;
+    } else if (late && late->comm == comm) {
+        *group.last = late;
+        group.last = &late->next;
+        late = NULL;
+    }
     return ncclGroupEnd();
 }
 

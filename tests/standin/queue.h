@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events, and the thread of each device that runs what is queued, in an order that is drawn. Everything here
- * is guarded by one lock, which is not held while a task runs. */
+/* Streams and events, and the thread of each device that runs what is queued, in an order that is drawn. Everything
+ * here is guarded by one lock, which is not held while a task runs. */
 #ifndef STANDIN_QUEUE_H
 #define STANDIN_QUEUE_H
 #include <cuda_runtime_api.h>

@@ -430,7 +430,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsi
     cudaStream_t stream = event ? take_stream(handle) : NULL;
     if (!stream)
         return end(cudaErrorInvalidResourceHandle);
-    if (!stream->capturing)
+    if (!stream->capturing && !standin_fault("wait"))
         standin_stream_wait(stream, event);
     standin_unlock();
     return cudaSuccess;
@@ -505,7 +505,7 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
     if (!stream)
         return end(cudaErrorInvalidResourceHandle);
     if (!stream->capturing)
-        standin_stream_record(stream, event);
+        standin_stream_record(standin_fault("record") ? standin_stream_of(cudaStreamLegacy, current) : stream, event);
     standin_unlock();
     return cudaSuccess;
 }

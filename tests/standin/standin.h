@@ -5,7 +5,10 @@
  * went. Kernels are run by bodies for the host, which whoever launches them makes known.
  *
  * Environment: STANDIN_DEVICES (how many there are, 8), STANDIN_SEED (of the draw, 1), STANDIN_QUEUES ("streams", or
- * "one": all streams of a device are one in-order queue, the strictest that CUDA allows). */
+ * "one": all streams of a device are one in-order queue, the strictest that CUDA allows), STANDIN_FAULT ("wait:N": the
+ * Nth wait of a stream of device 0 for an event is left out; "record:N": its Nth event is recorded on another stream;
+ * "swap:N": its Nth operation of NCCL changes places with the next of its communicator), to see that faults are found.
+ * */
 #ifndef STANDIN_H
 #define STANDIN_H
 #include <stdbool.h>
@@ -42,6 +45,9 @@ enum { STANDIN_EXIT = 86 };
 STANDIN_API void standin_on_race(void (*report)(const char *text));
 /* How many there were. */
 STANDIN_API uint64_t standin_races(void);
+
+/* Is this the call that STANDIN_FAULT names? @p kind: static text. Counts the calls of device 0. */
+STANDIN_API bool standin_fault(const char *kind);
 
 /* For libraries that stand on this one: an operation of a stream. `step` is called until it answers true, by a thread
  * of the device, while others go on; then `done`, if not NULL. */

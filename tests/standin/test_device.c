@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA device computes what the host does, bit by bit, in the order of its streams. The kernels' own bodies run here;
- * what is not tested is how a GPU shares their elements out. */
+/* The CUDA device computes what the host does, bit by bit, in the order of its streams. The kernels' own bodies run
+ * here; what is not tested is how a GPU shares their elements out. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <weft/cuda.h>

@@ -3,6 +3,7 @@
 """`weft gpt --device cuda` trains as `weft gpt` does, in every layout.  usage: test_gpu_gpt.py COMMAND"""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import tap
 command = sys.argv[1]
 SLOW = os.environ.get("WEFT_TEST_SLOWDOWN", "1") != "1"
 STEPS = 4 if SLOW else 20
+SMALL_BUCKETS = "--ddp-bucket-size 3000"
 MODEL = ("--mock-data --num-layers 4 --hidden-size 32 --ffn-hidden-size 64 --num-attention-heads 4 "
          "--group-query-attention --num-query-groups 2 --seq-length 16 --micro-batch-size 1 --global-batch-size 8 "
          f"--train-iters {STEPS}").split()
@@ -56,7 +58,7 @@ def stages_train_as_the_host():
 
 
 def eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow():
-    layout = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --ddp-bucket-size 3000"
+    layout = f"--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel {SMALL_BUCKETS}"
     weights = {tuple(check(8, layout, 1e-5, STANDIN_SEED=str(seed))) for seed in range(1, 2 if SLOW else 4)}
     weights.add(tuple(check(8, layout, 1e-5, STANDIN_QUEUES="one")))
     assert len(weights) == 1, weights
@@ -67,6 +69,25 @@ def without_overlap_weights_are_the_same():
     assert check(4, layout, 1e-5) == check(4, layout + " --overlap off", 1e-5)
 
 
+def ten_faults_are_found_and_named():
+    layout = f"--tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size 2 {SMALL_BUCKETS}"
+    faults = {  # what is left out or misplaced: who then meets what nothing orders
+        "wait:1": "race: 'reduce-scatter' .* reads .* that 'embed' .* writes",
+        "wait:2": "race: 'norm' .* reads .* that 'reduce-scatter' .* writes",
+        "wait:5": "race: 'reduce-scatter' .* reads .* that 'product' .* writes",
+        "wait:10": "race: 'add' .* reads .* that 'reduce-scatter' .* writes",
+        "wait:100": "race: '.*' .* that '.*' .*, and nothing orders",
+        "record:1": "race: 'copy' .* reads .* that 'all-reduce' .* writes",
+        "record:10": "race: 'product' .* reads .* that 'all-gather' .* writes",
+        "record:40": "race: '.*' .* that '.*' .*, and nothing orders",
+        "swap:40": "ranks? .* ask for different things|race: ",
+        "swap:50": "ranks? .* ask for different things|race: ",
+    }
+    for fault, says in faults.items():
+        text = train(4, layout, "cuda", code=86, STANDIN_FAULT=fault)
+        assert re.search(f"standin: .*({says})", text), f"{fault}: {text}"
+
+
 def without_a_gpu_the_reason_is_told():
     text = train(2, "", "cuda", code=1, STANDIN_DEVICES="0")
     assert "no CUDA device: no CUDA-capable device is detected" in text, text
@@ -74,4 +95,4 @@ def without_a_gpu_the_reason_is_told():
 
 tap.main(one_gpu_trains_as_the_host, tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
          eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow, without_overlap_weights_are_the_same,
-         without_a_gpu_the_reason_is_told)
+         ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told)

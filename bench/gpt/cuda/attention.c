@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causal attention on a GPU, the plain way: products of blocks of queries with the keys that they see, all heads of a
- * group at once. Only the logarithms of the sums are kept; the backward makes the probabilities again. Sums of gradients
- * over queries and heads are fp32. */
+ * group at once. Only the logarithms of the sums are kept; the backward makes the probabilities again. Sums of
+ * gradients over queries and heads are fp32. */
 #include <math.h>
 
 #include "gpt/cuda/device.h"

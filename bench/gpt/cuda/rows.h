@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that take a row at a time: on a GPU a block of threads shares each row, and its sums and maxima are made in one
- * fixed order; the host's body is a team of one.
+/* Kernels that take a row at a time: on a GPU a block of threads shares each row, and its sums and maxima are made in
+ * one fixed order; the host's body is a team of one.
  *
  *     struct row_sums {
  *         static const char *name() { return "row_sums"; }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The backend over NCCL from inside. A comm is two communicators of its members, each with a stream of its own: a lane
- * for collectives, and one for messages, if there are any. Messages of one batch run together, and batches one after the
- * other, whatever their channels: CUDA does not promise that communicators of a device advance side by side. Between two
- * ranks messages are told apart by their order alone, so in a batch they go by channel. */
+ * for collectives, and one for messages, if there are any. Messages of one batch run together, and batches one after
+ * the other, whatever their channels: CUDA does not promise that communicators of a device advance side by side.
+ * Between two ranks messages are told apart by their order alone, so in a batch they go by channel. */
 #ifndef WEFT_BACKEND_NCCL_NCCL_BACKEND_H
 #define WEFT_BACKEND_NCCL_NCCL_BACKEND_H
 #include <nccl.h>

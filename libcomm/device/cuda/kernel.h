@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel is a struct: its members are its arguments, and its call does one element. On a GPU as many threads share the
- * elements as it can run; a body for the host does them one after the other. It says what it reads and writes, so that
- * a stand-in for a GPU can run it and see to the order of accesses.
+/* A kernel is a struct: its members are its arguments, and its call does one element. On a GPU as many threads share
+ * the elements as it can run; a body for the host does them one after the other. It says what it reads and writes, so
+ * that a stand-in for a GPU can run it and see to the order of accesses.
  *
  *     struct double_all {
  *         static const char *name() { return "double_all"; }

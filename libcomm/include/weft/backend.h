@@ -67,8 +67,8 @@ enum {
     WEFT_CAP_P2P = 2,        /**< and without this p2p messages. */
     WEFT_CAP_ORDERED = 4,    /**< Sums depend on the inputs and the ranks alone. */
     WEFT_CAP_IMMEDIATE = 8,  /**< Every operation is done when `start` returns; `start` may come from any thread. */
-    WEFT_CAP_STREAMS = 16    /**< It serves comms of a GPU: buffers are its memory, and what is started runs in the order
-                                of streams, see weft_op.after and `order`. Other backends serve comms of the host. */
+    WEFT_CAP_STREAMS = 16    /**< It serves comms of a GPU: buffers are its memory, and operations run in the order of
+                                  streams, see weft_op.after and `order`. Other backends serve comms of the host. */
 };
 
 /** How well a backend serves the members of a comm. The highest score wins; of equal ones the first registered. */
@@ -120,7 +120,7 @@ typedef struct weft_backend_question {
     const weft_world *world;
     const int *ranks; /**< World ranks of the members. */
     int count;
-    int same_memory; /**< All members can map each other's memory. */
+    int same_memory;    /**< All members can map each other's memory. */
     weft_device device; /**< Whose memory operations are on. */
 } weft_backend_question;
 
