@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft perf pipeline`: runs a pipeline whose computing is timed, in every way to treat its messages, and holds its step
- * against what the schedule allows. Ways are measured in turn, round by round. */
+/* `weft perf pipeline`: runs a pipeline whose computing is timed, in every way to treat its messages, and holds its
+ * step against what the schedule allows. Ways are measured in turn, round by round. */
 #include "perf/pipeline.h"
 
 #include <math.h>
