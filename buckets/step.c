@@ -32,15 +32,27 @@ static float clip_of(const weft_step *how, float norm)
     return clip < 1 ? (float)clip : 1;
 }
 
-/* In order of use, so that what the next forward pass needs first is gathered first. */
-static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates)
+static void update_bucket(const weft_adam *adam, uint32_t index, uint32_t bucket, const weft__adamw *rates)
 {
     weft_buckets *set = adam->sets[index];
+    uint64_t span = weft_span_begin(set->world, set->step_label, bucket);
+    weft__adam_update(adam, index, bucket, rates);
+    weft_span_end(set->world, span);
+}
+
+/* In order of use, so that what the next forward pass needs first is gathered first. Sets have comms of their own:
+ * gathers of one wait for the last of the set before (*last), so as not to share the links with it. */
+static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates, weft_work *last)
+{
+    weft_buckets *set = adam->sets[index];
+    weft_work after = *last;
     for (uint32_t i = set->bucket_count; i-- > 0;) {
         weft__bucket *bucket = weft__launched(set, i);
         WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_STEP));
-        weft__adam_update(adam, index, (uint32_t)(bucket - set->buckets), rates);
-        WEFT_TRY(weft__gather_start(set, bucket, WEFT_STREAM_HOST));
+        update_bucket(adam, index, (uint32_t)(bucket - set->buckets), rates);
+        WEFT_TRY(weft__gather_start(set, bucket, after, WEFT_STREAM_HOST));
+        *last = bucket->gather.work.value ? bucket->gather.work : *last;
+        after = WEFT_WORK_NONE;
     }
     return WEFT_OK;
 }
@@ -48,8 +60,9 @@ static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw
 static weft_result update_all(weft_adam *adam, const weft_step *how, float clip)
 {
     weft__adamw rates = weft__adam_rates(adam, how, clip, adam->steps + 1);
+    weft_work last = WEFT_WORK_NONE;
     for (uint32_t i = 0; i < adam->set_count; i++)
-        WEFT_TRY(update_set(adam, i, &rates));
+        WEFT_TRY(update_set(adam, i, &rates, &last));
     adam->steps++;
     for (uint32_t i = 0; i < adam->set_count; i++)
         if (adam->sets[i]->flags & WEFT_BUCKETS_GATHER_IN_STEP)

@@ -114,7 +114,7 @@ static int make_sets(gpt_trainer *t, gpt_failure *failure)
         if (gpt_part_connect(part, name, t->options, t->layout, t->all, failure) ||
             gpt_part_fill(part, t->options->seed, failure))
             return failure->code;
-        t->sets[i] = part->set;
+        t->sets[chunk_of_set(t, i)] = part->set; /* they are stepped in order of use */
     }
     return 0;
 }

@@ -23,7 +23,7 @@ typedef struct gpt_trainer {
     int32_t *inputs, *targets;
     gpt_part *parts;
     size_t part_count;
-    weft_buckets **sets; /* those of the parts, in the order in which all ranks make theirs */
+    weft_buckets **sets; /* those of the parts, in the same order */
     weft_adam *adam;
     weft_pipeline *training, *evaluation;
     /* the batch at hand */

@@ -112,7 +112,7 @@ TEST(sharded_steps_equal_serial_adam)
 /* Training in many ways, of which none changes a bit: a hash of the weights after 20 clipped steps. */
 static struct variant {
     const char *what;
-    size_t bucket_elements;
+    size_t bucket_elements, last_bucket_elements;
     uint32_t flags;
     bool shuffled; /* acquire and mark in another order */
 } variant;
@@ -123,6 +123,7 @@ static void train(rank_state *r)
 {
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
     config.bucket_elements = variant.bucket_elements;
+    config.last_bucket_elements = variant.last_bucket_elements;
     config.flags = variant.flags;
     config.reduction = WEFT_AVERAGE;
     make_set(r, &config);
@@ -160,17 +161,19 @@ static void train(rank_state *r)
 TEST(nothing_but_the_numbers_changes_a_bit_of_the_weights)
 {
     static const struct variant variants[] = {
-        {"nothing", 0, 0, false},
-        {"one param a bucket", 1, 0, false},
-        {"small buckets", 500, 0, false},
-        {"another order of marks", 1, 0, true},
-        {"reductions in the step", 1, WEFT_BUCKETS_REDUCE_AT_STEP, false},
-        {"gathers in the step", 1, WEFT_BUCKETS_GATHER_IN_STEP, false},
-        {"no overlap", 300, WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP, true},
-        {"more padding", 1, WEFT_BUCKETS_PAD_FOR_BUSBW, false},
-        {"no shards", 0, WEFT_BUCKETS_UNSHARDED, false},
-        {"guards", 100, WEFT_BUCKETS_GUARD_UNACQUIRED, false},
-        {"checks", 100, WEFT_BUCKETS_CHECK_FINITE, true},
+        {"nothing", 0, 0, 0, false},
+        {"one param a bucket", 1, 0, 0, false},
+        {"small buckets", 500, 0, 0, false},
+        {"a small last bucket", 0, 10, 0, false},
+        {"a small last bucket behind small ones", 500, 10, 0, true},
+        {"another order of marks", 1, 0, 0, true},
+        {"reductions in the step", 1, 0, WEFT_BUCKETS_REDUCE_AT_STEP, false},
+        {"gathers in the step", 1, 0, WEFT_BUCKETS_GATHER_IN_STEP, false},
+        {"no overlap", 300, 0, WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP, true},
+        {"more padding", 1, 0, WEFT_BUCKETS_PAD_FOR_BUSBW, false},
+        {"no shards", 0, 0, WEFT_BUCKETS_UNSHARDED, false},
+        {"guards", 100, 0, WEFT_BUCKETS_GUARD_UNACQUIRED, false},
+        {"checks", 100, 0, WEFT_BUCKETS_CHECK_FINITE, true},
     };
     const size_t *sizes = SIZES(300, 17, 1, 640, 129);
     rank_job job = {train, sizes};
