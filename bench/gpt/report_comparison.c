@@ -22,8 +22,8 @@ static void explain(FILE *text, const gpt_comparison *c)
     fprintf(text,
             "they differ by more than %.0f points: computing took %+.1f ms beside operations, which use cores and "
             "memory too;\noperations were under way for %.1f ms with overlap, %.1f without, %.1f alone: they wait for "
-            "ranks that compute;\n%+.1f ms were idle\n",
-            100 * POINTS, longer, under_way, serial, c->talk_ms, idle);
+            "ranks that compute;\n%.1f ms of them were hidden without overlap too; %+.1f ms were idle\n",
+            100 * POINTS, longer, under_way, serial, c->talk_ms, c->serial.ms[GPT_TIME_HIDDEN], idle);
 }
 
 static void print_times(FILE *text, const char *who, const gpt_times *t)
