@@ -12,7 +12,7 @@ static double computing(const gpt_times *t)
 }
 
 /* The stop-watch counts what a step lost otherwise; intervals count how long operations were under way, however slowly
- * they went. So what differs is one of three. */
+ * they went. What differs is one of these. */
 static void explain(FILE *text, const gpt_comparison *c)
 {
     double longer = computing(&c->overlapped) - computing(&c->serial);
