@@ -68,7 +68,7 @@ static weft_result calibrate(bench *b)
         TRY(overlap_measure_communication(&b->runner, &b->plan, &ms));
         ms /= b->options->ratio;
     }
-    return overlap_measure_amount(&b->runner, ms);
+    return overlap_measure_amount(&b->runner, &b->plan, ms);
 }
 
 static void report_row(bench *b, const overlap_figures figures[OVERLAP_PHASES])

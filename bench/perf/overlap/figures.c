@@ -45,10 +45,10 @@ void overlap_figures_make(overlap_figures *f, const overlap_phase *phase, const 
     const double(*t)[OVERLAP_TIMES] = m->times;
     const double *both = t[OVERLAP_BOTH];
     bool in_pieces = phase->before || phase->after;
-    f->computing = t[OVERLAP_COMPUTING][OVERLAP_TOTAL];
-    f->communicating = t[OVERLAP_COMMUNICATING][OVERLAP_TOTAL];
-    f->both = both[OVERLAP_TOTAL];
-    f->serial = t[OVERLAP_SERIAL][OVERLAP_TOTAL];
+    f->computing = t[OVERLAP_COMPUTING][OVERLAP_SLOWEST];
+    f->communicating = t[OVERLAP_COMMUNICATING][OVERLAP_SLOWEST];
+    f->both = both[OVERLAP_SLOWEST];
+    f->serial = t[OVERLAP_SERIAL][OVERLAP_SLOWEST];
     f->largest = largest_of(m->costs, m->pieces);
     f->exposed_trace = both[OVERLAP_EXPOSED];
     f->exposed_clock = f->both - f->computing;
@@ -58,9 +58,10 @@ void overlap_figures_make(overlap_figures *f, const overlap_phase *phase, const 
     f->hidden_trace = share(both[OVERLAP_HIDDEN], both[OVERLAP_HIDDEN] + both[OVERLAP_EXPOSED]);
     f->hidden_clock = share(f->communicating - f->exposed_clock, f->communicating);
     f->eta = share(f->serial - f->both, f->communicating);
-    f->longer = both[OVERLAP_PIECES] - f->computing;
+    f->longer = both[OVERLAP_PIECES] - t[OVERLAP_COMPUTING][OVERLAP_PIECES];
     f->idle = both[OVERLAP_IDLE];
-    f->calls = f->both - both[OVERLAP_PIECES] - f->exposed_trace - f->idle;
+    f->calls = both[OVERLAP_TOTAL] - both[OVERLAP_PIECES] - f->exposed_trace - f->idle;
+    f->others = f->exposed_clock - f->exposed_trace - f->longer - f->calls - f->idle;
     f->cpu_alone = cpu(t[OVERLAP_COMMUNICATING]);
     f->cpu_both = cpu(both) - cpu(t[OVERLAP_COMPUTING]);
     f->system_alone = t[OVERLAP_COMMUNICATING][OVERLAP_SYSTEM];
@@ -73,25 +74,23 @@ bool overlap_figures_why(const overlap_figures *f, char *text, size_t bytes)
     double apart = f->exposed_clock - f->exposed_trace;
     if (!(fabs(apart) > f->communicating * OVERLAP_APART_PERCENT / 100))
         return false;
-    const char *more = apart > 0 ? "more" : "less";
-    int length = snprintf(text, bytes, "the stop-watch sees %.2f ms %s than the trace: ", fabs(apart), more);
-    if (length < 0 || (size_t)length >= bytes)
-        return true;
-    if (apart < 0)
-        snprintf(text + length, bytes - (size_t)length,
-                 "computing was %.2f ms shorter than alone: the machine was not quiet, or its clock changed",
-                 -f->longer);
-    else if (f->longer >= f->calls && f->longer >= f->idle)
-        snprintf(text + length, bytes - (size_t)length,
-                 "computing took %.2f ms longer than alone: communication took its cores (%.2f ms a rank in weft and "
-                 "the kernel, with %.2f ms of softirq on the host) or its memory",
-                 f->longer, f->cpu_both, f->softirq_both);
-    else if (f->calls >= f->idle)
-        snprintf(text + length, bytes - (size_t)length,
-                 "%.2f ms went into weft's calls outside of waiting: they start operations and move their first slices",
-                 f->calls);
-    else
-        snprintf(text + length, bytes - (size_t)length,
-                 "%.2f ms of waiting lie before or behind operations: for a thread to wake up, say", f->idle);
+    const struct {
+        double ms;
+        const char *format;
+    } parts[] = {
+        {f->longer,
+         "%.2f ms are computing that took longer than alone, since communication takes its cores and memory"},
+        {f->calls, "%.2f ms are in weft's calls outside of waiting: they start operations and move first slices"},
+        {f->idle, "%.2f ms are waiting before or behind operations: for a thread to wake up, say"},
+        {f->others, "%.2f ms are other ranks that computed, or ended, later in both than alone"},
+    };
+    size_t largest = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].ms * apart > parts[largest].ms * apart)
+            largest = i;
+    int length = snprintf(text, bytes, "the stop-watch sees %.2f ms %s than the trace: ", fabs(apart),
+                          apart > 0 ? "more" : "less");
+    if (length > 0 && (size_t)length < bytes)
+        snprintf(text + length, bytes - (size_t)length, parts[largest].format, parts[largest].ms);
     return true;
 }

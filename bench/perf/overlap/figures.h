@@ -17,13 +17,13 @@ typedef struct overlap_figures {
     double hidden_trace, hidden_clock;             /* shares of the communication */
     double eta;
     /* What both took longer than computing alone, in parts: with exposed_trace they add up to exposed_clock. */
-    double longer, calls, idle;
+    double longer, calls, idle, others;
     /* Processor time that communication took a rank, alone and beside computing, and of it the kernel's. */
     double cpu_alone, cpu_both, system_alone, system_both;
     double softirq_both; /* of the host, beside computing */
 } overlap_figures;
 
-/* Of the slowest rank in the median round: the times of each way. Of all ranks: when pieces of computing alone ended,
+/* The times of each way, of the rank that computes longest. Of all ranks: when pieces of computing alone ended,
  * and what operations cost that communicate alone; numbers a piece, in the order of the phase. */
 typedef struct overlap_measured {
     double times[OVERLAP_WAYS][OVERLAP_TIMES];

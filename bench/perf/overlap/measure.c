@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures in turn, so that what changes on the machine meets all ways alike; of each way the median round counts, and
- * in it the slowest rank. */
+/* Measures in turn, so that what changes on the machine meets all ways alike. A phase ends when its slowest rank does;
+ * where the time goes is told by the rank that computes longest, since the others wait for it, too. */
 #include "perf/overlap/measure.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool samples_open(samples *s, const overlap_plan *plan, size_t pieces, in
     size_t all = (size_t)plan->phase_count * (size_t)rounds;
     *s = (samples){.plan = plan, .pieces = pieces, .rounds = rounds};
     s->times = calloc(all * OVERLAP_WAYS, sizeof *s->times);
-    s->of_ranks = calloc((size_t)ranks, sizeof *s->of_ranks);
+    s->of_ranks = calloc((size_t)ranks * OVERLAP_WAYS, sizeof *s->of_ranks);
     s->ended = calloc(all * pieces, sizeof *s->ended);
     s->costs = calloc(all * pieces, sizeof *s->costs);
     s->each = calloc(pieces, sizeof *s->each);
@@ -52,24 +52,6 @@ static void samples_close(samples *s)
 
 /* ------------------------------------------------------------------------------------------- one round */
 
-/* The times of the slowest rank; processor time is the mean of all. */
-static weft_result pick(overlap_runner *r, samples *s, way_times *times)
-{
-    int ranks = weft_comm_size(r->control), slowest = 0;
-    way_times mean = {0};
-    TRY(weft_all_gather_run(r->control, *times, s->of_ranks, OVERLAP_TIMES, WEFT_FP64, WEFT_STREAM_HOST));
-    for (int i = 0; i < ranks; i++) {
-        if (s->of_ranks[i][OVERLAP_TOTAL] > s->of_ranks[slowest][OVERLAP_TOTAL])
-            slowest = i;
-        for (int k = 0; k < OVERLAP_TIMES; k++)
-            mean[k] += s->of_ranks[i][k] / ranks;
-    }
-    memcpy(*times, s->of_ranks[slowest], sizeof *times);
-    for (int k = OVERLAP_USER; k < OVERLAP_TIMES; k++)
-        (*times)[k] = mean[k];
-    return WEFT_OK;
-}
-
 static void keep_each(const samples *s, double *numbers, int phase, int round)
 {
     for (size_t i = 0; i < s->pieces; i++)
@@ -81,7 +63,8 @@ static weft_result one_way(overlap_runner *r, samples *s, overlap_way way, int r
     for (int p = 0; p < s->plan->phase_count; p++) {
         way_times *times = times_at(s, p, way, round);
         TRY(overlap_run(r, &s->plan->phases[p], way, *times, s->each));
-        TRY(pick(r, s, times));
+        (*times)[OVERLAP_SLOWEST] = (*times)[OVERLAP_TOTAL];
+        TRY(perf_agree(r->control, WEFT_MAX, &(*times)[OVERLAP_SLOWEST]));
         if (way == OVERLAP_COMPUTING)
             keep_each(s, s->ended, p, round);
         if (way == OVERLAP_COMMUNICATING)
@@ -122,23 +105,70 @@ static weft_result count_rounds(overlap_runner *r, const overlap_plan *plan, int
     return result;
 }
 
-static int compare_totals(const void *a, const void *b)
+static bool is_processor_time(int time)
 {
-    double x = (*(const way_times *)a)[OVERLAP_TOTAL], y = (*(const way_times *)b)[OVERLAP_TOTAL];
-    return (x > y) - (x < y);
+    return time == OVERLAP_USER || time == OVERLAP_SYSTEM || time == OVERLAP_SOFTIRQ;
 }
 
-/* The round whose total is the median; processor time, which the kernel samples, is the mean. */
-static void median_round(const samples *s, int phase, int way, way_times out)
+/* What rounds are ranked by: the time of @p way, without that of @p less (OVERLAP_WAYS = nothing). */
+static double key_of(const samples *s, int phase, int way, int less, int round)
 {
-    way_times mean = {0}, *rounds = times_at(s, phase, way, 0);
-    for (int i = 0; i < s->rounds; i++)
-        for (int k = OVERLAP_USER; k < OVERLAP_TIMES; k++)
-            mean[k] += rounds[i][k] / s->rounds;
-    qsort(rounds, (size_t)s->rounds, sizeof *rounds, compare_totals);
-    memcpy(out, rounds[s->rounds / 2], sizeof mean);
-    for (int k = OVERLAP_USER; k < OVERLAP_TIMES; k++)
-        out[k] = mean[k];
+    double key = (*times_at(s, phase, way, round))[OVERLAP_SLOWEST];
+    return less == OVERLAP_WAYS ? key : key - (*times_at(s, phase, less, round))[OVERLAP_SLOWEST];
+}
+
+/* The same on all ranks. */
+static int median_round(const samples *s, int phase, int way, int less)
+{
+    for (int round = 0; round < s->rounds; round++) {
+        double key = key_of(s, phase, way, less, round);
+        int below = 0;
+        for (int i = 0; i < s->rounds; i++) {
+            double other = key_of(s, phase, way, less, i);
+            below += other < key || (other == key && i < round);
+        }
+        if (below == s->rounds / 2)
+            return round;
+    }
+    return 0;
+}
+
+/* On this rank: the round in which both took the median longer than computing alone, so that whatever changes on the
+ * machine from round to round falls out of their difference; communication has a median of its own. Of processor time,
+ * which the kernel samples, the mean. */
+static void pick_round(const samples *s, int phase, way_times *times)
+{
+    int pair = median_round(s, phase, OVERLAP_BOTH, OVERLAP_COMPUTING);
+    int alone = median_round(s, phase, OVERLAP_COMMUNICATING, OVERLAP_WAYS);
+    for (int way = 0; way < OVERLAP_WAYS; way++) {
+        memcpy(times[way], times_at(s, phase, way, way == OVERLAP_COMMUNICATING ? alone : pair), sizeof *times);
+        for (int k = 0; k < OVERLAP_TIMES; k++) {
+            double mean = 0;
+            for (int i = 0; i < s->rounds; i++)
+                mean += (*times_at(s, phase, way, i))[k] / s->rounds;
+            times[way][k] = is_processor_time(k) ? mean : times[way][k];
+        }
+    }
+}
+
+/* All ways of a phase, of the rank that computes longest; processor time is the mean of all ranks. */
+static weft_result pick_rank(const overlap_runner *r, const samples *s, way_times *times)
+{
+    way_times *of_ranks = s->of_ranks;
+    int ranks = weft_comm_size(r->control), longest = 0;
+    TRY(weft_all_gather_run(r->control, times, of_ranks, OVERLAP_WAYS * OVERLAP_TIMES, WEFT_FP64, WEFT_STREAM_HOST));
+    for (int i = 0; i < ranks; i++)
+        if (of_ranks[i * OVERLAP_WAYS + OVERLAP_COMPUTING][OVERLAP_TOTAL] >
+            of_ranks[longest * OVERLAP_WAYS + OVERLAP_COMPUTING][OVERLAP_TOTAL])
+            longest = i;
+    for (int way = 0; way < OVERLAP_WAYS; way++)
+        for (int k = 0; k < OVERLAP_TIMES; k++) {
+            double mean = 0;
+            for (int i = 0; i < ranks; i++)
+                mean += of_ranks[i * OVERLAP_WAYS + way][k] / ranks;
+            times[way][k] = is_processor_time(k) ? mean : of_ranks[longest * OVERLAP_WAYS + way][k];
+        }
+    return WEFT_OK;
 }
 
 /* Medians over the rounds, the mean over the ranks. */
@@ -158,8 +188,8 @@ static weft_result make_figures(overlap_runner *r, samples *s, overlap_figures *
         overlap_figures *f = &figures[p];
         TRY(each_of_all(r, s, s->ended, p, s->each));
         TRY(each_of_all(r, s, s->costs, p, s->other));
-        for (int way = 0; way < OVERLAP_WAYS; way++)
-            median_round(s, p, way, m.times[way]);
+        pick_round(s, p, m.times);
+        TRY(pick_rank(r, s, m.times));
         *f =
             (overlap_figures){.phase = phase->name,
                               .operation = weft_collective_string(r->subject->set ? phase->kind : r->subject->one.kind),
@@ -206,15 +236,30 @@ weft_result overlap_measure_communication(overlap_runner *r, const overlap_plan 
     return WEFT_OK;
 }
 
-weft_result overlap_measure_amount(overlap_runner *r, double ms)
+/* How long the first phase computes alone: the median of a few, the slowest rank. */
+static weft_result computing_ms(overlap_runner *r, const overlap_plan *plan, double *ms_out)
 {
-    enum { TRIES = 5 };
-    double unit_ns, tries[TRIES];
-    TRY(weft_barrier_run(r->control, WEFT_STREAM_HOST));
-    for (int i = 0; i < TRIES; i++)
-        tries[i] = overlap_compute_unit_ns(r->compute, 20);
-    unit_ns = perf_median(tries, TRIES);
-    TRY(perf_agree(r->control, WEFT_MAX, &unit_ns));
-    r->compute->amount = ms * 1e6 / unit_ns;
+    enum { COUNTED = 3 };
+    double totals[COUNTED];
+    for (int i = 0; i < COUNTED; i++) {
+        way_times times;
+        TRY(overlap_run(r, &plan->phases[0], OVERLAP_COMPUTING, times, NULL));
+        totals[i] = times[OVERLAP_TOTAL];
+        TRY(perf_agree(r->control, WEFT_MAX, &totals[i]));
+    }
+    *ms_out = perf_median(totals, COUNTED);
+    return WEFT_OK;
+}
+
+weft_result overlap_measure_amount(overlap_runner *r, const overlap_plan *plan, double ms)
+{
+    enum { TRIES = 3 };
+    double took;
+    r->compute->amount = ms * 1e6 / overlap_compute_unit_ns(r->compute, 5);
+    TRY(perf_agree(r->control, WEFT_MAX, &r->compute->amount));
+    for (int i = 0; i < TRIES && r->compute->kernel != OVERLAP_TIMED; i++) {
+        TRY(computing_ms(r, plan, &took));
+        r->compute->amount *= ms / took;
+    }
     return WEFT_OK;
 }

@@ -16,7 +16,7 @@ enum { OVERLAP_ROUNDS_LEAST = 3, OVERLAP_ROUNDS_MOST = 101 };
 /* The communication of the first phase alone, in ms: the median of a few, the slowest rank. Collective. */
 weft_result overlap_measure_communication(overlap_runner *r, const overlap_plan *plan, double *ms_out);
 /* Make a backward take @p ms alone: how much computing that is. The same on all ranks. Collective. */
-weft_result overlap_measure_amount(overlap_runner *r, double ms);
+weft_result overlap_measure_amount(overlap_runner *r, const overlap_plan *plan, double ms);
 /* Fills @p figures of each phase, alike on all ranks. Collective. */
 weft_result overlap_measure(overlap_runner *r, const overlap_plan *plan, overlap_figures *figures);
 

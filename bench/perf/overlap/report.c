@@ -27,6 +27,7 @@ static const struct {
     {"longer_ms", FIELD(longer), "  computing took longer by", false},
     {"calls_ms", FIELD(calls), "  in calls, not waiting", false},
     {"idle_ms", FIELD(idle), "  waiting, nothing under way", false},
+    {"others_ms", FIELD(others), "  other ranks", false},
     {"closed_ms", FIELD(closed), "exposed, at least", false},
     {"closed_even_ms", FIELD(closed_even), NULL, false},
     {"hidden_trace", FIELD(hidden_trace), "hidden, trace", true},

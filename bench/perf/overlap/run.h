@@ -24,9 +24,10 @@ typedef enum overlap_time {
     OVERLAP_IDLE,
     OVERLAP_USER, /* processor time of the process, over its ranks */
     OVERLAP_SYSTEM,
-    OVERLAP_SOFTIRQ /* of the host */
+    OVERLAP_SOFTIRQ, /* of the host */
+    OVERLAP_SLOWEST  /* total of the slowest rank: for who compares ranks */
 } overlap_time;
-enum { OVERLAP_TIMES = 8 };
+enum { OVERLAP_TIMES = 9 };
 
 typedef struct overlap_runner {
     weft_comm *control; /* what ranks wait for each other by */
