@@ -118,6 +118,8 @@ static int read_shape(overlap_options *o)
 static int read_sweep(overlap_options *o)
 {
     size_t total = overlap_shape_total(&o->shape);
+    if (o->svg && o->json && strcmp(o->svg, "-") == 0 && strcmp(o->json, "-") == 0)
+        return complain(EXIT_USAGE, "--json and --svg cannot both go to standard output");
     if (o->svg && !o->sweep)
         return complain(EXIT_USAGE, "--svg is a picture of a sweep: say --sweep too");
     if (!o->sweep)

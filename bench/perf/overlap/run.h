@@ -33,7 +33,8 @@ typedef struct overlap_runner {
     weft_comm *control; /* what ranks wait for each other by */
     overlap_subject *subject;
     overlap_compute *compute;
-    double forward; /* computing of a forward over that of a backward */
+    double compute_ms; /* of a backward, as was asked for */
+    double forward;    /* computing of a forward over that of a backward */
     int threads;    /* ranks of this process */
     overlap_space space;
     weft_trace_record *records;
