@@ -121,6 +121,8 @@ def every_key_of_the_reports_is_listed():
     assert list(json.loads(call)) == keys_listed("`weft perf api`, a call"), call
     half, *_ = shell("weft perf all_reduce -b 8 -e 8 -n 1 --rotate-bytes 1K --json -").splitlines()
     assert list(json.loads(half)) == keys_listed("`weft perf`, half a row"), half
+    phase, *_ = shell("weft perf overlap -t 2 --bytes 4K --rounds 1 --compute timed:1 --json -").splitlines()
+    assert list(json.loads(phase)) == keys_listed("`weft perf overlap`, a phase"), phase
     step, end = map(json.loads, gpt("--json", "-").splitlines())
     assert list(step) == keys_listed("`weft gpt`, a step"), step
     assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end
