@@ -6,7 +6,7 @@
 #include "perf/overlap/report.h"
 #include "svg.h"
 
-enum { WIDTH = 720, HEIGHT = 300, LEFT = 70, RIGHT = 24, LETTERS = SVG_SMALL, BELOW = 70, CURVES = 4 }; /* pixels */
+enum { WIDTH = 720, HEIGHT = 300, LEFT = 70, RIGHT = 24, LETTERS = SVG_SMALL, BELOW = 90, CURVES = 4 }; /* pixels */
 
 typedef struct chart {
     FILE *out;
@@ -24,7 +24,7 @@ static const struct {
     svg_colour colour;
 } curves[CURVES] = {
     {"reduce-scatter, at least", 0, true, SVG_SKY},
-    {"all-gather, at least", 1, true, SVG_YELLOW},
+    {"all-gather, at least", 1, true, SVG_ORANGE},
     {"reduce-scatter, exposed", 0, false, SVG_BLUE},
     {"all-gather, exposed", 1, false, SVG_VERMILION},
 };
@@ -86,9 +86,7 @@ static void draw_axes(const chart *c)
         svg_line(c->out, x_of(c, size), bottom, x_of(c, size), bottom + 4, SVG_MUTED, 1);
         svg_text(c->out, x_of(c, size), bottom + 15, &type, "%g%sB", exp2(size - 10 * unit), units[unit]);
     }
-    svg_text(c->out, (LEFT + WIDTH - RIGHT) / 2.0, bottom + 34, &type, "bytes of a bucket");
-    type.anchor = SVG_START;
-    svg_text(c->out, SVG_MARGIN, SVG_BELOW_HEADING - 14, &type, "ms a phase");
+    svg_text(c->out, (LEFT + WIDTH - RIGHT) / 2.0, bottom + 34, &type, "bytes of a bucket; milliseconds of a phase");
 }
 
 static void draw_curve(const chart *c, int curve)
@@ -133,6 +131,6 @@ void overlap_report_picture(FILE *out, const overlap_setup *setup, const overlap
         draw_curve(&c, k);
     for (int k = CURVES; k-- > 0;)
         legend_add(&meaning, LEGEND_BOX, curves[k].colour, curves[k].name);
-    legend_draw(&meaning, out, LEFT, SVG_BELOW_HEADING + HEIGHT + BELOW - 16, WIDTH - LEFT - RIGHT);
+    legend_draw(&meaning, out, LEFT, SVG_BELOW_HEADING + HEIGHT + BELOW - 36, WIDTH - LEFT - RIGHT);
     svg_close(out);
 }

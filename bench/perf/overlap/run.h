@@ -35,7 +35,7 @@ typedef struct overlap_runner {
     overlap_compute *compute;
     double compute_ms; /* of a backward, as was asked for */
     double forward;    /* computing of a forward over that of a backward */
-    int threads;    /* ranks of this process */
+    int threads;       /* ranks of this process */
     overlap_space space;
     weft_trace_record *records;
     size_t room;
@@ -45,9 +45,9 @@ typedef struct overlap_runner {
 weft_result overlap_runner_open(overlap_runner *r, size_t buckets);
 void overlap_runner_close(overlap_runner *r);
 
-/* Run @p phase; the ranks begin together. @p each has room for a number a piece, in the order of the phase: of computing
- * alone when each piece ended, in ms from the begin, of communicating alone how long each operation took from the end
- * of the one before. NULL = not wanted. */
+/* Run @p phase; the ranks begin together. @p each has room for a number a piece, in the order of the phase: of
+ * computing alone when each piece ended, in ms from the begin, of communicating alone how long each operation took from
+ * the end of the one before. NULL = not wanted. */
 weft_result overlap_run(overlap_runner *r, const overlap_phase *phase, overlap_way way, double times[OVERLAP_TIMES],
                         double *each);
 

@@ -51,7 +51,8 @@ def check(line):
 
 def both_phases_of_even_buckets_are_told():
     lines = lines_of("-t", "2", "--bytes", "64K", "--buckets", "4", *QUICK)
-    assert [(line["phase"], line["op"]) for line in lines] == [("backward", "reduce_scatter"), ("forward", "all_gather")]
+    phases = [("backward", "reduce_scatter"), ("forward", "all_gather")]
+    assert [(line["phase"], line["op"]) for line in lines] == phases, lines
     for line in lines:
         check(line)
         assert (line["bytes"], line["buckets"], line["ranks"], line["rounds"]) == (65536, 4, 2, 2), line
@@ -84,7 +85,8 @@ def one_operation_is_measured():
 
 
 def ranks_are_processes_too():
-    text = run("run", "-n", "3", "--prefix", "none", "--", command, "perf", "overlap", "--bytes", "30000", *QUICK).stdout
+    words = (command, "perf", "overlap", "--bytes", "30000", *QUICK)
+    text = run("run", "-n", "3", "--prefix", "none", "--", *words).stdout
     assert re.match(r"# weft perf overlap: 3 ranks on 1 host by local, .* computing: timed\n# 8 operations a phase, 2 ",
                     text), text
     for name in ("computing alone", "communication alone, T_c", "both together", "exposed, stop-watch",
