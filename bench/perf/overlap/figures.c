@@ -80,7 +80,9 @@ bool overlap_figures_why(const overlap_figures *f, char *text, size_t bytes)
     } parts[] = {
         {f->longer,
          "%.2f ms are computing that took longer than alone, since communication takes its cores and memory"},
-        {f->calls, "%.2f ms are in weft's calls outside of waiting: they start operations and move first slices"},
+        {f->calls,
+         "%.2f ms are in weft's calls outside of waiting: they start operations and wake the engine, which may take "
+         "their core"},
         {f->idle, "%.2f ms are waiting before or behind operations: for a thread to wake up, say"},
         {f->others, "%.2f ms are other ranks that computed, or ended, later in both than alone"},
     };
