@@ -42,7 +42,7 @@ const char *overlap_compute_name(overlap_kernel kernel)
     return kernel == OVERLAP_PRODUCT ? perf_product_name : kernel == OVERLAP_FMA ? "fma" : "timed";
 }
 
-static volatile float sink; /* so that something comes of it */
+static _Thread_local volatile float sink; /* so that something comes of it */
 
 /* Multiplies and adds in registers alone. */
 static void multiply_and_add(void)
