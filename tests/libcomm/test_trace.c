@@ -164,15 +164,24 @@ TEST(the_file_is_readable_after_a_kill)
     CHECK_INT(h.size, 2);
     CHECK_INT(h.record_bytes, sizeof(weft_trace_record));
     CHECK_STR(h.clock, "CLOCK_MONOTONIC");
-    CHECK_INT(bytes, h.header_bytes + (size_t)h.labels * h.label_bytes + (size_t)h.capacity * h.record_bytes);
+    size_t ring_at = h.header_bytes + (size_t)h.labels * h.label_bytes;
+    size_t comms_at = ring_at + (size_t)h.capacity * h.record_bytes;
+    CHECK_INT(bytes, comms_at + (size_t)h.comms * h.comm_bytes);
     CHECK_INT(h.next, 2);
     weft_trace_record r[2];
-    memcpy(r, file + h.header_bytes + (size_t)h.labels * h.label_bytes, sizeof r);
+    memcpy(r, file + ring_at, sizeof r);
     CHECK_INT(r[0].sequence, 1);
     CHECK_INT(r[0].result, WEFT_OK);
     CHECK_INT(r[1].sequence, 2);
     CHECK_INT(r[1].result, WEFT_PENDING);
     CHECK_STR(file + h.header_bytes + (size_t)r[1].comm * h.label_bytes, "doomed");
+    weft_trace_comm comms[2];
+    memcpy(comms, file + comms_at, sizeof comms);
+    CHECK_INT(r[0].comm_entry, 1);
+    CHECK_INT(comms[1].label, r[0].comm);
+    CHECK_INT(comms[1].rank, 0);
+    CHECK_INT(comms[1].size, 2);
+    CHECK_INT(comms[1].incarnation, 1);
     free(file);
 }
 
