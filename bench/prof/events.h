@@ -33,6 +33,8 @@ enum { EVENTS_LANES = 4096, EVENTS_COMPUTING = 2 * EVENTS_LANES };
 void events_open(events *e, char phase, const char *name, int rank, int track, int64_t at);
 void events_close(events *e);
 
+/* When a step of a rank was, without what the next has of it. */
+prof_window events_step(const prof_run *run, int rank, int step);
 /* All slices of a rank, and their places. False: no memory. */
 bool events_slices(events *e, int rank);
 void events_rank_close(events_rank *rank);

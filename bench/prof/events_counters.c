@@ -68,7 +68,7 @@ static void put_exposed(events *e, int rank)
     const prof_run *run = e->run;
     int64_t last = PROF_UNKNOWN;
     for (int i = 0; i < run->step_count; i++) {
-        prof_window w = run->steps[i].windows[rank];
+        prof_window w = events_step(run, rank, i);
         if (w.begin == PROF_UNKNOWN || w.end <= w.begin)
             continue;
         int64_t exposed = 0;

@@ -14,7 +14,7 @@ enum { STEPS = 1, COMPUTING = EVENTS_COMPUTING / EVENTS_LANES, WAITING, SPANS, C
 typedef struct slice {
     int64_t begin, end;
     int track;
-    size_t record; /* of the rank; of no use in the track of computing */
+    size_t of; /* a record of the rank; in the track of steps one of run->steps; in that of computing nothing */
 } slice;
 
 typedef struct slices {
@@ -27,14 +27,24 @@ typedef struct slices {
 
 /* ---- which there are ---- */
 
+/* The next may have begun by the look at the clock before the one that ended this. */
+prof_window events_step(const prof_run *run, int rank, int step)
+{
+    prof_window w = run->steps[step].windows[rank];
+    const prof_window *next = step + 1 < run->step_count ? &run->steps[step + 1].windows[rank] : NULL;
+    if (next && next->begin != PROF_UNKNOWN && next->begin > w.begin && next->begin < w.end)
+        w.end = next->begin;
+    return w;
+}
+
 static int track_of(const prof_run *run, const prof_record *record)
 {
     return COMMS + (record->comm >= 0 ? record->comm : run->comm_count);
 }
 
-static void add(slices *s, int track, size_t record, int64_t begin, int64_t end)
+static void add(slices *s, int track, size_t of, int64_t begin, int64_t end)
 {
-    s->at[s->count++] = (slice){begin, end, track, record};
+    s->at[s->count++] = (slice){begin, end, track, of};
 }
 
 static void add_record(slices *s, size_t index)
@@ -42,11 +52,8 @@ static void add_record(slices *s, size_t index)
     const prof_rank *rank = &s->events->run->ranks[s->rank];
     const prof_record *r = &rank->records[index];
     int64_t begin, end;
-    if (r->kind == WEFT_TRACE_SPAN || r->kind == WEFT_TRACE_STEP) {
-        if (prof_under_way(r, rank->end, &begin, &end))
-            add(s, r->kind == WEFT_TRACE_STEP ? STEPS : SPANS, index, begin, end);
-        return;
-    }
+    if (r->kind == WEFT_TRACE_SPAN && prof_under_way(r, rank->end, &begin, &end))
+        add(s, SPANS, index, begin, end);
     if (!prof_is_operation(r))
         return;
     if (prof_under_way(r, rank->end, &begin, &end))
@@ -80,7 +87,7 @@ static bool find_computing(slices *s)
     if (!to->computing)
         return false;
     for (int i = 0; run->steps_marked && i < run->step_count; i++) {
-        prof_window w = run->steps[i].windows[s->rank];
+        prof_window w = events_step(run, s->rank, i);
         if (w.begin != PROF_UNKNOWN)
             add_computing(to, w.begin, w.end);
     }
@@ -155,10 +162,10 @@ static void put_arguments(slices *s, const prof_record *r)
 static void put_slice(slices *s, const slice *at, int thread)
 {
     events *e = s->events;
-    const prof_record *r = at->track == COMPUTING ? NULL : &e->run->ranks[s->rank].records[at->record];
+    const prof_record *r = at->track > COMPUTING ? &e->run->ranks[s->rank].records[at->of] : NULL;
     char name[160] = "computing";
     if (at->track == STEPS)
-        snprintf(name, sizeof name, "step %" PRIu64, r->number);
+        snprintf(name, sizeof name, "step %" PRIu64, e->run->steps[at->of].number);
     else if (at->track == WAITING)
         snprintf(name, sizeof name, "waiting for %s", prof_record_name(r));
     else if (r)
@@ -191,9 +198,9 @@ static bool put_all(slices *s)
             return false;
         put_slice(s, at, thread);
         if (at->track == WAITING)
-            to->places[at->record].wait = thread;
+            to->places[at->of].wait = thread;
         else if (at->track >= COMMS)
-            to->places[at->record].operation = thread;
+            to->places[at->of].operation = thread;
     }
     return true;
 }
@@ -206,6 +213,21 @@ static void place_messages(const prof_rank *rank, events_place *places)
             places[i] = places[i - 1];
 }
 
+static void add_all(slices *s)
+{
+    const prof_run *run = s->events->run;
+    const events_rank *of = &s->events->ranks[s->rank];
+    for (int i = 0; run->steps_marked && i < run->step_count; i++) {
+        prof_window w = events_step(run, s->rank, i);
+        if (w.begin != PROF_UNKNOWN)
+            add(s, STEPS, (size_t)i, w.begin, w.end);
+    }
+    for (size_t i = 0; i < of->computing_count; i++)
+        add(s, COMPUTING, 0, of->computing[i].begin, of->computing[i].end);
+    for (size_t i = 0; i < run->ranks[s->rank].count; i++)
+        add_record(s, i);
+}
+
 bool events_slices(events *e, int rank)
 {
     const prof_rank *r = &e->run->ranks[rank];
@@ -215,12 +237,10 @@ bool events_slices(events *e, int rank)
     to->places = calloc(r->count + 1, sizeof *to->places);
     bool done = s.lanes && to->places && find_computing(&s);
     if (done)
-        s.at = malloc((2 * r->count + to->computing_count + 1) * sizeof *s.at);
+        s.at = malloc((2 * r->count + to->computing_count + (size_t)e->run->step_count + 1) * sizeof *s.at);
     done = done && s.at;
-    for (size_t i = 0; done && i < r->count; i++)
-        add_record(&s, i);
-    for (size_t i = 0; done && i < to->computing_count; i++)
-        add(&s, COMPUTING, 0, to->computing[i].begin, to->computing[i].end);
+    if (done)
+        add_all(&s);
     done = done && put_all(&s);
     if (done)
         place_messages(r, to->places);

@@ -7,12 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <weft/collective.h>
 
 #include "bars.h"
 #include "legend.h"
 #include "plural.h"
 #include "prof/boxes.h"
+#include "prof/timeline_text.h"
 
 enum { LEFT = 84, RIGHT = 6, PLOT = TIMELINE_WIDTH - LEFT - RIGHT, TOP = 24 }; /* pixels */
 
@@ -32,6 +32,8 @@ static const scale scales[] = {
 
 static const svg_colour look_colours[BOXES_LOOKS] = {
     [BOXES_REDUCE] = SVG_PURPLE, [BOXES_GATHER] = SVG_SKY, [BOXES_MESSAGE] = SVG_YELLOW, [BOXES_OTHER] = 0xd0c8a8};
+
+enum { SPAN = SVG_PAPER }; /* no colour: a frame around its name */
 
 typedef struct drawing {
     FILE *out;
@@ -101,76 +103,6 @@ static void join_rows(drawing *d)
     }
 }
 
-/* ---- what is said of a box ---- */
-
-static const char *bytes_text(uint64_t bytes, char *text, size_t room)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double amount = (double)bytes;
-    size_t unit = 0;
-    for (; amount >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
-        amount /= 1024;
-    snprintf(text, room, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
-    return text;
-}
-
-static size_t say_when(const drawing *d, const timeline_box *box, char *text, size_t room)
-{
-    return (size_t)snprintf(text, room, "%.3f to %.3f ms (%.3f ms)", ms_at(d, box->begin), ms_at(d, box->end),
-                            (double)(box->end - box->begin) / 1e6);
-}
-
-static void say_states(const drawing *d, const timeline_box *box, char *text, size_t room)
-{
-    size_t used = 0;
-    if (box->count == 1)
-        used = (size_t)snprintf(text, room, "%s: ", bars_step[timeline_box_most(box)].name);
-    else
-        for (int i = 0; i < PROF_STATES; i++)
-            if (box->of[i])
-                used += (size_t)snprintf(text + used, room - used, "%s %.3f ms, ", bars_step[i].name,
-                                         (double)box->of[i] / 1e6);
-    say_when(d, box, text + used, room - used);
-}
-
-static void say_operation(const drawing *d, const prof_record *r, char *text, size_t room)
-{
-    char bytes[32];
-    const prof_run *run = d->t->run;
-    const prof_comm *comm = r->comm >= 0 ? &run->comms[r->comm] : NULL;
-    size_t used = (size_t)snprintf(
-        text, room, "\n%s, %s%s%s",
-        r->kind == WEFT_TRACE_P2P ? "messages" : weft_collective_string((weft_collective_kind)r->operation),
-        bytes_text(r->bytes, bytes, sizeof bytes), comm ? ", comm " : "", comm ? comm->name : "");
-    if (comm && comm->size > 0 && used < room)
-        used += (size_t)snprintf(text + used, room - used, " of %d", comm->size);
-    if (r->ready != PROF_UNKNOWN && r->start != PROF_UNKNOWN && used < room)
-        used += (size_t)snprintf(text + used, room - used, "\ntaken up %.3f ms after it was ready",
-                                 (double)(r->start - r->ready) / 1e6);
-    if (r->last_arrival != PROF_UNKNOWN && r->late_rank >= 0 && used < room)
-        used += (size_t)snprintf(text + used, room - used, "\nrank %d came last, at %.3f ms", r->late_rank,
-                                 ms_at(d, r->last_arrival));
-    if (r->wait != PROF_UNKNOWN && r->go != PROF_UNKNOWN && used < room)
-        used += (size_t)snprintf(text + used, room - used, "\nwaited for %.3f ms", (double)(r->go - r->wait) / 1e6);
-    if (r->result != WEFT_OK && used < room)
-        snprintf(text + used, room - used, "\n%s",
-                 r->result == WEFT_PENDING ? "had not ended" : weft_result_string(r->result));
-}
-
-static void say_record(const drawing *d, const prof_rank *rank, const timeline_box *box, char *text, size_t room)
-{
-    const prof_record *first = &rank->records[box->first], *last = &rank->records[box->last];
-    char number[32] = "";
-    if (first->kind == WEFT_TRACE_SPAN)
-        snprintf(number, sizeof number, " %" PRIu64, first->number);
-    size_t used = box->count == 1 ? (size_t)snprintf(text, room, "%s%s: ", prof_record_name(first), number)
-                                  : (size_t)snprintf(text, room, "%zu: %s to %s, ", box->count, prof_record_name(first),
-                                                     prof_record_name(last));
-    used += say_when(d, box, text + used, room - used);
-    if (box->count == 1 && prof_is_operation(first) && used < room)
-        say_operation(d, first, text + used, room - used);
-}
-
 /* ---- drawing ---- */
 
 static void draw_ticks(const drawing *d)
@@ -199,7 +131,7 @@ static void draw_states(const drawing *d, const timeline_boxes *boxes, double y)
     char tip[256];
     svg_group_open(d->out, "states");
     for (const timeline_box *box = boxes->at; box < boxes->at + boxes->count; box++) {
-        say_states(d, box, tip, sizeof tip);
+        timeline_say_states(box, d->window.begin, tip, sizeof tip);
         svg_rect(d->out, box_of(d, box, y, d->scale->band),
                  &(svg_style){.fill = bars_step[timeline_box_most(box)].colour}, tip);
     }
@@ -214,9 +146,9 @@ static void draw_records(const drawing *d, const prof_rank *rank, const timeline
     svg_group_open(d->out, class);
     for (const timeline_box *box = boxes->at; box < boxes->at + boxes->count; box++) {
         bool span = rank->records[box->first].kind == WEFT_TRACE_SPAN;
-        say_record(d, rank, box, tip, sizeof tip);
+        timeline_say_records(d->t->run, rank, box, d->window.begin, tip, sizeof tip);
         svg_rect(d->out, box_of(d, box, y + 1, height),
-                 &(svg_style){.fill = span ? SVG_FRAME : look_colours[timeline_box_most(box)]}, tip);
+                 &(svg_style){.fill = span ? SPAN : look_colours[timeline_box_most(box)]}, tip);
     }
     svg_group_close(d->out);
 }
@@ -255,7 +187,7 @@ static void draw_rows(const drawing *d)
 }
 
 /* What fits into a box: its name, or else the last word of it, which numbers buckets. */
-static void draw_label(const drawing *d, const char *name, svg_box box)
+static void draw_label(const drawing *d, const char *name, svg_box box, svg_colour colour)
 {
     const char *word = strrchr(name, ' ');
     double letters = d->scale->letters;
@@ -264,20 +196,17 @@ static void draw_label(const drawing *d, const char *name, svg_box box)
     if (!*name || svg_text_width(name, letters) + 2 > box.width)
         return;
     svg_text(d->out, box.x + box.width / 2, box.y + box.height / 2,
-             &(svg_type){.size = letters, .colour = SVG_INK_ON_COLOUR, .anchor = SVG_MIDDLE}, "%s", name);
+             &(svg_type){.size = letters, .colour = colour, .anchor = SVG_MIDDLE}, "%s", name);
 }
 
 static void draw_labels_of(const drawing *d, const prof_rank *rank, const timeline_boxes *boxes, double y)
 {
     for (const timeline_box *box = boxes->at; box < boxes->at + boxes->count; box++) {
         const prof_record *r = &rank->records[box->first];
-        char name[128];
-        if (r->kind == WEFT_TRACE_SPAN)
-            snprintf(name, sizeof name, "%s %" PRIu64, prof_record_name(r), r->number);
-        else
-            snprintf(name, sizeof name, "%s", prof_record_name(r));
+        char name[TIMELINE_NAME];
         if (box->count == 1)
-            draw_label(d, name, box_of(d, box, y + 1, d->scale->lane - 1));
+            draw_label(d, timeline_name(r, name), box_of(d, box, y + 1, d->scale->lane - 1),
+                       r->kind == WEFT_TRACE_SPAN ? SVG_INK : SVG_INK_ON_COLOUR);
     }
 }
 
@@ -324,7 +253,7 @@ static legend meaning_of(const drawing *d)
     for (int i = 0; i < BARS_STEP; i++)
         legend_add(&l, LEGEND_BOX, bars_step[i].colour, bars_step[i].name);
     if (spans)
-        legend_add(&l, LEGEND_BOX, SVG_FRAME, "spans that the trainer marked");
+        legend_add(&l, LEGEND_BOX, SPAN, "spans that the trainer marked")->dashed = true;
     for (int i = 0; i < BOXES_LOOKS; i++)
         if (used[i])
             legend_add(&l, LEGEND_BOX, look_colours[i], looks[i]);
