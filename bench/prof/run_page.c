@@ -30,13 +30,22 @@ static bool put_timelines(FILE *out, const prof_page *p)
     return done;
 }
 
+/* To a reader of XML it is text, to one of HTML a script with comments around it. */
+static void put_script(FILE *out)
+{
+    fputs("<script>//<![CDATA[\n", out);
+    for (const char *const *line = prof_page_script; *line; line++)
+        fprintf(out, "%s\n", *line);
+    fputs("//]]></script>\n", out);
+}
+
 bool prof_page_write(FILE *out, const prof_page *p)
 {
     page_open(out,
               &(page_head){.title = "weft prof", .heading = "A run", .width = TIMELINE_WIDTH + 20, .rules = rules});
     page_text(out, "h2", "Timeline");
     bool done = put_timelines(out, p);
-    fprintf(out, "<script>//<![CDATA[\n%s//]]></script>\n", prof_page_script);
+    put_script(out);
     page_close(out);
     return done;
 }

@@ -18,7 +18,7 @@ typedef struct prof_page {
 /* False: no memory. */
 bool prof_page_write(FILE *out, const prof_page *page);
 
-/* What makes a timeline zoom. */
-extern const char prof_page_script[];
+/* What makes a timeline zoom: lines, the last NULL. */
+extern const char *const prof_page_script[];
 
 #endif

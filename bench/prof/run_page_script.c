@@ -3,84 +3,83 @@
  * changes; ticks and labels it writes anew. */
 #include "prof/run_page.h"
 
-const char prof_page_script[] =
-    "for (const frame of document.querySelectorAll('.timeline')) {\n"
-    "  const picture = frame.querySelector('svg'), [axis, time, labels] = picture.querySelectorAll(':scope > svg');\n"
-    "  const width = +time.getAttribute('width'), height = +time.getAttribute('height');\n"
-    "  const ms = +frame.dataset.ms, letters = +frame.dataset.letters, least = 1e-4;\n"
-    "  const number = (rect, name) => +rect.getAttribute(name);\n"
-    "  const boxes = [...time.querySelectorAll('.spans rect, .operations rect')].map(rect => ({\n"
-    "    x: number(rect, 'x'), y: number(rect, 'y'), width: number(rect, 'width'), height: number(rect, 'height'),\n"
-    "    name: rect.textContent.split(':')[0], ink: rect.parentNode.className.baseVal === 'spans' ? '#222222' : "
-    "'#1a1a1a' }));\n"
-    "  const still = [axis.innerHTML, labels.innerHTML];\n"
-    "  let from = 0, share = 1; // of the step\n"
-    "  const put = (parent, tag, attributes, text) => {\n"
-    "    const element = document.createElementNS(picture.namespaceURI, tag);\n"
-    "    for (const name in attributes) element.setAttribute(name, attributes[name]);\n"
-    "    if (text) element.textContent = text;\n"
-    "    parent.append(element);\n"
-    "  };\n"
-    "  const room = text => 0.62 * letters * text.length;\n"
-    "  const label = box => {\n"
-    "    const left = Math.max(0, (box.x - from * width) / share);\n"
-    "    const right = Math.min(width, (box.x + box.width - from * width) / share);\n"
-    "    const word = box.name.split(' ').pop();\n"
-    "    const text = right - left > room(box.name) + 4 ? box.name : right - left > room(word) + 2 ? word : '';\n"
-    "    if (text) put(labels, 'text', { x: (left + right) / 2, y: box.y + box.height / 2 + 0.36 * letters,\n"
-    "      'font-size': letters, fill: box.ink, 'text-anchor': 'middle' }, text);\n"
-    "  };\n"
-    "  const tick = () => {\n"
-    "    const rough = ms * share / 14, power = 10 ** Math.floor(Math.log10(rough));\n"
-    "    const step = [1, 2, 5, 10].find(s => s * power >= rough) * power;\n"
-    "    const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));\n"
-    "    for (let at = Math.ceil(from * ms / step) * step; (from + share) * ms >= at; at += step) {\n"
-    "      const x = (at / ms - from) / share * width;\n"
-    "      put(axis, 'path', { d: `M${x} 4V${height}`, stroke: '#e8e8e8' });\n"
-    "      if (width - 70 > x) put(axis, 'text', { x: x + 4, y: 13, 'font-size': 11, fill: '#666666' },\n"
-    "        at.toFixed(digits) + ' ms');\n"
-    "    }\n"
-    "  };\n"
-    "  const show = (begin, part) => {\n"
-    "    share = Math.min(1, Math.max(least, part));\n"
-    "    from = Math.min(1 - share, Math.max(0, begin));\n"
-    "    time.setAttribute('preserveAspectRatio', 'none');\n"
-    "    time.setAttribute('viewBox', `${from * width} 0 ${share * width} ${height}`);\n"
-    "    [axis.innerHTML, labels.innerHTML] = share === 1 ? still : ['', ''];\n"
-    "    if (share === 1) return;\n"
-    "    tick();\n"
-    "    if (letters) boxes.forEach(label);\n"
-    "  };\n"
-    "  const zoom = (by, at = 0.5) => show(from + at * share * (1 - by), share * by);\n"
-    "  const place = event => {\n"
-    "    const area = picture.getBoundingClientRect(), scale = area.width / number(picture, 'width');\n"
-    "    return Math.min(1, Math.max(0, (event.clientX - area.left - number(time, 'x') * scale) / (width * scale)));\n"
-    "  };\n"
-    "  picture.addEventListener('wheel', event => {\n"
-    "    if (!event.ctrlKey) return;\n"
-    "    event.preventDefault();\n"
-    "    zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event));\n"
-    "  }, { passive: false });\n"
-    "  let held = null;\n"
-    "  picture.addEventListener('pointerdown', event => { held = [place(event), from]; });\n"
-    "  addEventListener('pointermove', event => { if (held) show(held[1] + (held[0] - place(event)) * share, share); "
-    "});\n"
-    "  addEventListener('pointerup', () => { held = null; });\n"
-    "  picture.addEventListener('dblclick', () => show(0, 1));\n"
-    "  const bar = document.createElement('p');\n"
-    "  bar.className = 'note';\n"
-    "  const button = (text, act) => {\n"
-    "    const made = document.createElement('button');\n"
-    "    made.textContent = text;\n"
-    "    made.addEventListener('click', act);\n"
-    "    bar.append(made, ' ');\n"
-    "  };\n"
-    "  button('+', () => zoom(0.5));\n"
-    "  button('\\u2212', () => zoom(2));\n"
-    "  button('\\u2190', () => show(from - share / 4, share));\n"
-    "  button('\\u2192', () => show(from + share / 4, share));\n"
-    "  button('all', () => show(0, 1));\n"
-    "  bar.append('Ctrl and the wheel zoom, dragging moves, a double click shows all again; point at a box to read "
-    "it.');\n"
-    "  frame.before(bar);\n"
-    "}\n";
+const char *const prof_page_script[] = {
+    "for (const frame of document.querySelectorAll('.timeline')) {",
+    "  const picture = frame.querySelector('svg'), [axis, time, labels] = picture.querySelectorAll(':scope > svg');",
+    "  const width = +time.getAttribute('width'), height = +time.getAttribute('height');",
+    "  const ms = +frame.dataset.ms, letters = +frame.dataset.letters, least = 1e-4;",
+    "  const number = (rect, name) => +rect.getAttribute(name);",
+    "  const boxes = [...time.querySelectorAll('.spans rect, .operations rect')].map(rect => ({",
+    "    x: number(rect, 'x'), y: number(rect, 'y'), width: number(rect, 'width'), height: number(rect, 'height'),",
+    "'#1a1a1a' }));",
+    "  const still = [axis.innerHTML, labels.innerHTML];",
+    "  let from = 0, share = 1; // of the step",
+    "  const put = (parent, tag, attributes, text) => {",
+    "    const element = document.createElementNS(picture.namespaceURI, tag);",
+    "    for (const name in attributes) element.setAttribute(name, attributes[name]);",
+    "    if (text) element.textContent = text;",
+    "    parent.append(element);",
+    "  };",
+    "  const room = text => 0.62 * letters * text.length;",
+    "  const label = box => {",
+    "    const left = Math.max(0, (box.x - from * width) / share);",
+    "    const right = Math.min(width, (box.x + box.width - from * width) / share);",
+    "    const word = box.name.split(' ').pop();",
+    "    const text = right - left > room(box.name) + 4 ? box.name : right - left > room(word) + 2 ? word : '';",
+    "    if (text) put(labels, 'text', { x: (left + right) / 2, y: box.y + box.height / 2 + 0.36 * letters,",
+    "      'font-size': letters, fill: box.ink, 'text-anchor': 'middle' }, text);",
+    "  };",
+    "  const tick = () => {",
+    "    const rough = ms * share / 14, power = 10 ** Math.floor(Math.log10(rough));",
+    "    const step = [1, 2, 5, 10].find(s => s * power >= rough) * power;",
+    "    const digits = Math.max(0, Math.ceil(-Math.log10(step) - 1e-9));",
+    "    for (let at = Math.ceil(from * ms / step) * step; (from + share) * ms >= at; at += step) {",
+    "      const x = (at / ms - from) / share * width;",
+    "      put(axis, 'path', { d: `M${x} 4V${height}`, stroke: '#e8e8e8' });",
+    "      if (width - 70 > x) put(axis, 'text', { x: x + 4, y: 13, 'font-size': 11, fill: '#666666' },",
+    "        at.toFixed(digits) + ' ms');",
+    "    }",
+    "  };",
+    "  const show = (begin, part) => {",
+    "    share = Math.min(1, Math.max(least, part));",
+    "    from = Math.min(1 - share, Math.max(0, begin));",
+    "    time.setAttribute('preserveAspectRatio', 'none');",
+    "    time.setAttribute('viewBox', `${from * width} 0 ${share * width} ${height}`);",
+    "    [axis.innerHTML, labels.innerHTML] = share === 1 ? still : ['', ''];",
+    "    if (share === 1) return;",
+    "    tick();",
+    "    if (letters) boxes.forEach(label);",
+    "  };",
+    "  const zoom = (by, at = 0.5) => show(from + at * share * (1 - by), share * by);",
+    "  const place = event => {",
+    "    const area = picture.getBoundingClientRect(), scale = area.width / number(picture, 'width');",
+    "    return Math.min(1, Math.max(0, (event.clientX - area.left - number(time, 'x') * scale) / (width * scale)));",
+    "  };",
+    "  picture.addEventListener('wheel', event => {",
+    "    if (!event.ctrlKey) return;",
+    "    event.preventDefault();",
+    "    zoom(event.deltaY > 0 ? 1.25 : 0.8, place(event));",
+    "  }, { passive: false });",
+    "  let held = null;",
+    "  picture.addEventListener('pointerdown', event => { held = [place(event), from]; });",
+    "});",
+    "  addEventListener('pointerup', () => { held = null; });",
+    "  picture.addEventListener('dblclick', () => show(0, 1));",
+    "  const bar = document.createElement('p');",
+    "  bar.className = 'note';",
+    "  const button = (text, act) => {",
+    "    const made = document.createElement('button');",
+    "    made.textContent = text;",
+    "    made.addEventListener('click', act);",
+    "    bar.append(made, ' ');",
+    "  };",
+    "  button('+', () => zoom(0.5));",
+    "  button('\\u2212', () => zoom(2));",
+    "  button('\\u2190', () => show(from - share / 4, share));",
+    "  button('\\u2192', () => show(from + share / 4, share));",
+    "  button('all', () => show(0, 1));",
+    "it.');",
+    "  frame.before(bar);",
+    "}",
+    NULL,
+};
