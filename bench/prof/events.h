@@ -29,7 +29,7 @@ typedef struct events {
 /* Threads of the file are numbered track by track; the one of computing has no second lane. */
 enum { EVENTS_LANES = 4096, EVENTS_COMPUTING = 2 * EVENTS_LANES };
 
-/* Begin an event of phase @p phase in a track of a rank (an index) at a time; more keys may follow until json_close(). */
+/* Begin an event in a thread of a rank (an index) at a time; more keys may follow until events_close(). */
 void events_open(events *e, char phase, const char *name, int rank, int track, int64_t at);
 void events_close(events *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's script: it shows less of a timeline, larger. Boxes stay as they are, in a part of the picture whose scale it
- * changes; ticks and labels it writes anew. */
+/* The page's script: it shows less of a timeline, larger. Boxes stay as they are, in a part of the picture whose scale
+ * it changes; ticks and labels it writes anew. */
 #include "prof/run_page.h"
 
 const char *const prof_page_script[] = {

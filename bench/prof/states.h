@@ -28,7 +28,7 @@ typedef struct prof_states {
 /* False: no memory. Give back with prof_states_close() whatever the answer. */
 bool prof_states_open(prof_states *states, const prof_rank *rank);
 void prof_states_close(prof_states *states);
-/* Go through those within [begin, end), cut to it: the one that *next (at first 0) stands for; false behind the last. */
+/* Go through those within [begin, end), cut to it, with *next at first 0; false behind the last. */
 bool prof_states_next(const prof_states *states, int64_t begin, int64_t end, size_t *next, prof_stretch *cut_out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws a step as a picture: a row a rank, in which a band says what it did at each moment, boxes are the spans it marked,
- * and below them its operations lie in as many lanes as there are at a time. */
+/* Draws a step as a picture: a row a rank, in which a band says what it did at each moment, boxes are the spans it
+ * marked, and below them its operations lie in as many lanes as there are at a time. */
 #ifndef WEFT_BENCH_PROF_TIMELINE_H
 #define WEFT_BENCH_PROF_TIMELINE_H
 #include <stdio.h>
