@@ -23,6 +23,7 @@ typedef struct events {
     json_writer json;
     const prof_run *run;
     events_rank *ranks;
+    int64_t origin; /* time 0 of the file: viewers want none before it */
     uint64_t arrows;
 } events;
 

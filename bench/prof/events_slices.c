@@ -110,12 +110,12 @@ static void name_track(slices *s, int track, int lane)
         snprintf(further, sizeof further, " (%d)", lane + 1);
     snprintf(text, sizeof text, "%s%s%s", comm < 0 ? "" : "comm ", name, further);
     int thread = track * EVENTS_LANES + lane;
-    events_open(e, 'M', "thread_name", s->rank, thread, 0);
+    events_open(e, 'M', "thread_name", s->rank, thread, e->origin);
     json_open(&e->json, "args", '{');
     json_put_text(&e->json, "name", text);
     json_close(&e->json, '}');
     events_close(e);
-    events_open(e, 'M', "thread_sort_index", s->rank, thread, 0);
+    events_open(e, 'M', "thread_sort_index", s->rank, thread, e->origin);
     json_open(&e->json, "args", '{');
     json_put_whole(&e->json, "sort_index", thread);
     json_close(&e->json, '}');

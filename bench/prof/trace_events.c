@@ -17,7 +17,7 @@ void events_open(events *e, char phase, const char *name, int rank, int track, i
     json_put_text(json, "name", name);
     json_put_whole(json, "pid", e->run->ranks[rank].rank);
     json_put_whole(json, "tid", track);
-    json_put_decimals(json, "ts", (double)at / 1e3, 3);
+    json_put_decimals(json, "ts", (double)(at - e->origin) / 1e3, 3);
 }
 
 void events_close(events *e)
@@ -30,12 +30,12 @@ static void name_process(events *e, int rank)
     const prof_rank *r = &e->run->ranks[rank];
     char name[128];
     snprintf(name, sizeof name, "rank %d on %s", r->rank, r->host);
-    events_open(e, 'M', "process_name", rank, 0, 0);
+    events_open(e, 'M', "process_name", rank, 0, e->origin);
     json_open(&e->json, "args", '{');
     json_put_text(&e->json, "name", name);
     json_close(&e->json, '}');
     events_close(e);
-    events_open(e, 'M', "process_sort_index", rank, 0, 0);
+    events_open(e, 'M', "process_sort_index", rank, 0, e->origin);
     json_open(&e->json, "args", '{');
     json_put_whole(&e->json, "sort_index", r->rank);
     json_close(&e->json, '}');
@@ -62,6 +62,9 @@ bool prof_trace_events(FILE *out, const prof_run *run)
 {
     events e = {.json.out = out, .run = run, .ranks = calloc((size_t)run->count, sizeof *e.ranks)};
     bool done = e.ranks != NULL;
+    e.origin = run->ranks[0].begin;
+    for (int i = 1; i < run->count; i++)
+        e.origin = run->ranks[i].begin < e.origin ? run->ranks[i].begin : e.origin;
     json_open(&e.json, NULL, '{');
     put_about(&e);
     json_open(&e.json, "traceEvents", '[');
