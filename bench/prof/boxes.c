@@ -45,24 +45,20 @@ static timeline_box *add(timeline_boxes *to, window w, int64_t begin, int64_t en
     return box;
 }
 
-static void add_states(timeline_boxes *to, const prof_states *states, window w)
+static void add_record(timeline_row *row, const prof_split *split, int rank, size_t index, window w)
 {
-    prof_stretch s;
-    for (size_t next = 0; prof_states_next(states, w.begin, w.end, &next, &s);)
-        (void)add(to, w, s.begin, s.end, next - 1, s.state);
-    to->lanes = 1;
-}
-
-static void add_record(timeline_row *row, const prof_rank *rank, size_t index, window w)
-{
-    const prof_record *r = &rank->records[index];
-    bool span = r->kind == WEFT_TRACE_SPAN;
+    const prof_record *r = &split->run->ranks[rank].records[index];
     int64_t begin, end;
-    if ((!span && !prof_is_operation(r)) || !prof_under_way(r, rank->end, &begin, &end) || end < w.begin)
+    if (!prof_under_way(split, rank, index, &begin, &end) || end < w.begin)
         return;
-    timeline_box *box = add(span ? &row->spans : &row->operations, w, begin, end, index, look_of(r));
-    if (box && !span && r->last_arrival != PROF_UNKNOWN && r->last_arrival > box->begin)
-        box->late = r->last_arrival < box->end ? r->last_arrival : box->end;
+    if (r->kind == WEFT_TRACE_SPAN) {
+        (void)add(&row->spans, w, begin, end, index, BOXES_OTHER);
+        return;
+    }
+    timeline_box *box = add(&row->operations, w, begin, end, index, look_of(r));
+    int64_t arrival = split->ranks[rank].operations[index].arrival;
+    if (box && arrival != PROF_UNKNOWN && arrival > box->begin)
+        box->late = arrival < box->end ? arrival : box->end;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -89,21 +85,24 @@ static bool place(timeline_boxes *boxes, int most)
     return done;
 }
 
-static size_t count_within(const prof_rank *rank, window w)
+/* Put the stretches into boxes, or if that is NULL only count them. */
+static size_t take_states(timeline_boxes *to, const prof_split *split, int rank, window w)
 {
+    prof_walk walk = prof_walk_begin(&split->ranks[rank], w.begin, w.end);
+    prof_stretch s;
     size_t count = 0;
-    int64_t begin, end;
-    for (size_t i = 0; i < rank->count; i++)
-        count += prof_under_way(&rank->records[i], rank->end, &begin, &end) && begin < w.end && end >= w.begin;
+    for (; prof_walk_next(&walk, &s); count++)
+        if (to)
+            (void)add(to, w, s.begin, s.end, count, s.state);
     return count;
 }
 
-static size_t count_states_within(const prof_states *states, window w)
+static size_t count_records(const prof_split *split, int rank, window w)
 {
     size_t count = 0;
-    prof_stretch s;
-    for (size_t next = 0; prof_states_next(states, w.begin, w.end, &next, &s);)
-        count++;
+    int64_t begin, end;
+    for (size_t i = 0; i < split->run->ranks[rank].count; i++)
+        count += prof_under_way(split, rank, i, &begin, &end) && begin < w.end && end >= w.begin;
     return count;
 }
 
@@ -113,18 +112,17 @@ static bool make_room(timeline_boxes *boxes, size_t count)
     return boxes->at != NULL;
 }
 
-bool timeline_row_open(timeline_row *row, const prof_rank *rank, const prof_states *states, int64_t begin, int64_t end,
-                       int lanes_most)
+bool timeline_row_open(timeline_row *row, const prof_split *split, int rank, int64_t begin, int64_t end, int lanes_most)
 {
     window w = {begin, end};
-    size_t records = count_within(rank, w);
-    *row = (timeline_row){0};
-    if (!make_room(&row->states, count_states_within(states, w)) || !make_room(&row->spans, records) ||
+    size_t records = count_records(split, rank, w);
+    *row = (timeline_row){.states.lanes = 1};
+    if (!make_room(&row->states, take_states(NULL, split, rank, w)) || !make_room(&row->spans, records) ||
         !make_room(&row->operations, records))
         return false;
-    add_states(&row->states, states, w);
-    for (size_t i = 0; i < rank->count; i++)
-        add_record(row, rank, i, w);
+    (void)take_states(&row->states, split, rank, w);
+    for (size_t i = 0; i < split->run->ranks[rank].count; i++)
+        add_record(row, split, rank, i, w);
     return place(&row->spans, lanes_most) && place(&row->operations, lanes_most);
 }
 

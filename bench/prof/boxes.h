@@ -30,7 +30,7 @@ typedef struct timeline_row {
 
 /* What of @p rank lies within [begin, end), cut to it. False: no memory. Give back with timeline_row_close() whatever
  * the answer. */
-bool timeline_row_open(timeline_row *row, const prof_rank *rank, const prof_states *states, int64_t begin, int64_t end,
+bool timeline_row_open(timeline_row *row, const prof_split *split, int rank, int64_t begin, int64_t end,
                        int lanes_most);
 void timeline_row_close(timeline_row *row);
 

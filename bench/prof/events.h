@@ -14,14 +14,13 @@ typedef struct events_place {
 /* The slices of a rank. */
 typedef struct events_rank {
     events_place *places; /* by record; a message is where its batch is */
-    prof_states states;
-    prof_stretch *computing; /* slices of the track of computing, in order */
-    size_t computing_count;
+    intervals computing;  /* the slices of that track */
 } events_rank;
 
 typedef struct events {
     json_writer json;
     const prof_run *run;
+    const prof_split *split;
     events_rank *ranks;
     int64_t origin; /* time 0 of the file: viewers want none before it */
     uint64_t arrows;

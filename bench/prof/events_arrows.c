@@ -41,36 +41,25 @@ static void put_arrow(events *e, const char *name, const char *category, const p
 
 /* ---- from start to finish ---- */
 
-static int find(const void *key, const void *element)
-{
-    int64_t at = *(const int64_t *)key;
-    const prof_stretch *s = element;
-    return at < s->begin ? -1 : at >= s->end;
-}
-
 /* A moment of the trainer's computing, if it is one. */
 static point in_computing(const events *e, int rank, int64_t at)
 {
-    const events_rank *r = &e->ranks[rank];
-    bool there = at != PROF_UNKNOWN && r->computing_count > 0 &&
-                 bsearch(&at, r->computing, r->computing_count, sizeof *r->computing, find);
+    bool there = at != PROF_UNKNOWN && intervals_within(&e->ranks[rank].computing, at, at + 1) == 1;
     return (point){rank, there ? EVENTS_COMPUTING : 0, at};
 }
 
 /* A moment of an operation, if it is under way then. */
 static point in_operation(const events *e, int rank, size_t record, int64_t at)
 {
-    const prof_rank *r = &e->run->ranks[rank];
     int64_t begin, end;
-    bool there = prof_under_way(&r->records[record], r->end, &begin, &end) && at >= begin && at < end;
+    bool there = prof_under_way(e->split, rank, record, &begin, &end) && at >= begin && at < end;
     return (point){rank, there ? e->ranks[rank].places[record].operation : 0, at};
 }
 
 static int64_t begin_of(const events *e, int rank, size_t record)
 {
-    int64_t begin = PROF_UNKNOWN, end;
-    (void)prof_under_way(&e->run->ranks[rank].records[record], e->run->ranks[rank].end, &begin, &end);
-    return begin;
+    int64_t begin, end;
+    return prof_under_way(e->split, rank, record, &begin, &end) ? begin : PROF_UNKNOWN;
 }
 
 static void from_start_to_finish(events *e, int rank, size_t record)
@@ -87,41 +76,40 @@ static void from_start_to_finish(events *e, int rank, size_t record)
 
 /* ---- between ranks ---- */
 
-static void from_sender_to_receiver(events *e, int rank, size_t record)
+/* The batch that a message is of. */
+static size_t batch_of(const prof_rank *rank, size_t message)
 {
-    const prof_record *r = &e->run->ranks[rank].records[record];
+    while (message > 0 && rank->records[message].kind == WEFT_TRACE_MESSAGE)
+        message--;
+    return message;
+}
+
+static void from_sender_to_receiver(events *e, int rank, size_t message)
+{
+    const prof_record *r = &e->run->ranks[rank].records[message];
     if (r->operation != WEFT_SEND || r->peer < 0)
         return;
-    int64_t sent = begin_of(e, rank, record), received = begin_of(e, r->peer, r->peer_record);
-    point points[] = {in_operation(e, rank, record, sent),
-                      in_operation(e, r->peer, r->peer_record, received > sent ? received : sent)};
+    size_t from = batch_of(&e->run->ranks[rank], message), to = batch_of(&e->run->ranks[r->peer], r->peer_record);
+    int64_t sent = begin_of(e, rank, from), received = begin_of(e, r->peer, to);
+    point points[] = {in_operation(e, rank, from, sent),
+                      in_operation(e, r->peer, to, received > sent ? received : sent)};
     put_arrow(e, "message", "message", points, 2);
 }
 
-/* The part of the rank that came last: as a backend saw it, or else the one that was taken up last. */
-static const prof_part *last_part(const events *e, const prof_group *group)
-{
-    const prof_part *parts = &e->run->parts[group->first], *last = parts;
-    int late = -1;
-    for (int i = 0; i < group->count && late < 0; i++)
-        late = prof_rank_index(e->run, e->run->ranks[parts[i].rank].records[parts[i].record].late_rank);
-    for (const prof_part *p = parts; p < parts + group->count; p++)
-        if (p->rank == late ||
-            (last->rank != late && begin_of(e, p->rank, p->record) > begin_of(e, last->rank, last->record)))
-            last = p;
-    return last;
-}
-
+/* From where the rank that came last took it up, to those that had waited for that. */
 static void from_late_to_waiting(events *e, const prof_group *group)
 {
-    const prof_part *last = last_part(e, group);
-    point late = in_operation(e, last->rank, last->record, begin_of(e, last->rank, last->record));
-    for (const prof_part *p = &e->run->parts[group->first]; p < &e->run->parts[group->first] + group->count; p++) {
-        const prof_rank *rank = &e->run->ranks[p->rank];
-        point points[] = {late, in_operation(e, p->rank, p->record, late.at)};
-        int64_t begin, end;
-        if (p != last && prof_under_way(&rank->records[p->record], rank->end, &begin, &end) &&
-            (late.at - begin) * 100 >= (end - begin) * LATE_SHARE)
+    const prof_part *parts = &e->run->parts[group->first], *last = NULL;
+    int late = e->split->ranks[parts->rank].operations[parts->record].late;
+    for (const prof_part *p = parts; p < parts + group->count; p++)
+        last = p->rank == late ? p : last;
+    if (!last)
+        return;
+    point from = in_operation(e, last->rank, last->record, begin_of(e, last->rank, last->record));
+    for (const prof_part *p = parts; p < parts + group->count; p++) {
+        const prof_operation *o = &e->split->ranks[p->rank].operations[p->record];
+        point points[] = {from, in_operation(e, p->rank, p->record, from.at)};
+        if (p != last && o->skew * 100 >= (o->end - o->begin) * LATE_SHARE)
             put_arrow(e, "came last", "late", points, 2);
     }
 }

@@ -33,7 +33,7 @@ static bool put_in_flight(events *e, int rank)
         return false;
     for (size_t i = 0; i < r->count; i++) {
         int64_t begin, end, bytes = (int64_t)(r->records[i].bytes & INT64_MAX);
-        if (!prof_is_operation(&r->records[i]) || !prof_under_way(&r->records[i], r->end, &begin, &end))
+        if (!prof_is_operation(&r->records[i]) || !prof_under_way(e->split, rank, i, &begin, &end))
             continue;
         changes[count++] = (change){begin, bytes, 1};
         changes[count++] = (change){end, -bytes, -1};
@@ -71,11 +71,8 @@ static void put_exposed(events *e, int rank)
         prof_window w = events_step(run, rank, i);
         if (w.begin == PROF_UNKNOWN || w.end <= w.begin)
             continue;
-        int64_t exposed = 0;
-        prof_stretch s;
-        for (size_t next = 0; prof_states_next(&e->ranks[rank].states, w.begin, w.end, &next, &s);)
-            exposed += s.state == PROF_EXPOSED ? s.end - s.begin : 0;
-        put_share(e, rank, w.begin, 100 * (double)exposed / (double)(w.end - w.begin));
+        overlap o = overlap_within(&e->split->ranks[rank].space, w.begin, w.end);
+        put_share(e, rank, w.begin, 100 * (double)o.exposed / (double)o.window);
         last = w.end;
     }
     if (last != PROF_UNKNOWN)

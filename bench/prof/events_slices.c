@@ -49,31 +49,13 @@ static void add(slices *s, int track, size_t of, int64_t begin, int64_t end)
 
 static void add_record(slices *s, size_t index)
 {
-    const prof_rank *rank = &s->events->run->ranks[s->rank];
-    const prof_record *r = &rank->records[index];
+    const prof_split *split = s->events->split;
+    const prof_record *r = &split->run->ranks[s->rank].records[index];
     int64_t begin, end;
-    if (r->kind == WEFT_TRACE_SPAN && prof_under_way(r, rank->end, &begin, &end))
-        add(s, SPANS, index, begin, end);
-    if (!prof_is_operation(r))
-        return;
-    if (prof_under_way(r, rank->end, &begin, &end))
-        add(s, track_of(s->events->run, r), index, begin, end);
-    if (prof_waited_for(r, rank->end, &begin, &end) && end > begin)
+    if (prof_under_way(split, s->rank, index, &begin, &end))
+        add(s, r->kind == WEFT_TRACE_SPAN ? SPANS : track_of(split->run, r), index, begin, end);
+    if (prof_waited_for(split, s->rank, index, &begin, &end) && end > begin)
         add(s, WAITING, index, begin, end);
-}
-
-static void add_computing(events_rank *to, int64_t begin, int64_t end)
-{
-    bool joins = false; /* the stretch before, which differs in whether an operation was under way */
-    prof_stretch s;
-    for (size_t next = 0; prof_states_next(&to->states, begin, end, &next, &s);) {
-        bool computes = s.state == PROF_COMPUTING || s.state == PROF_HIDDEN;
-        if (computes && joins)
-            to->computing[to->computing_count - 1].end = s.end;
-        else if (computes)
-            to->computing[to->computing_count++] = s;
-        joins = computes;
-    }
 }
 
 /* Computing is what is no waiting, within steps where there are any. */
@@ -81,18 +63,20 @@ static bool find_computing(slices *s)
 {
     const prof_run *run = s->events->run;
     const prof_rank *rank = &run->ranks[s->rank];
-    events_rank *to = &s->events->ranks[s->rank];
-    if (prof_states_open(&to->states, rank)) /* a step cuts two stretches at most */
-        to->computing = malloc((to->states.count + 2 * (size_t)run->step_count + 1) * sizeof *to->computing);
-    if (!to->computing)
+    const prof_split_rank *split = &s->events->split->ranks[s->rank];
+    intervals *to = &s->events->ranks[s->rank].computing;
+    prof_stretch stretch;
+    size_t steps = (size_t)run->step_count;
+    if (!intervals_open(to, 2 * (split->space.communicating.count + split->space.waiting.count + steps) + 1))
         return false;
-    for (int i = 0; run->steps_marked && i < run->step_count; i++) {
-        prof_window w = events_step(run, s->rank, i);
-        if (w.begin != PROF_UNKNOWN)
-            add_computing(to, w.begin, w.end);
+    for (int i = 0; i < run->step_count; i++) {
+        prof_window w = run->steps_marked ? events_step(run, s->rank, i) : (prof_window){rank->begin, rank->end};
+        prof_walk walk = prof_walk_begin(split, w.begin, w.end);
+        while (w.begin != PROF_UNKNOWN && prof_walk_next(&walk, &stretch))
+            if (stretch.state == PROF_COMPUTING || stretch.state == PROF_HIDDEN)
+                intervals_add(to, stretch.begin, stretch.end);
     }
-    if (!run->steps_marked)
-        add_computing(to, rank->begin, rank->end);
+    intervals_unite(to);
     return true;
 }
 
@@ -222,8 +206,8 @@ static void add_all(slices *s)
         if (w.begin != PROF_UNKNOWN)
             add(s, STEPS, (size_t)i, w.begin, w.end);
     }
-    for (size_t i = 0; i < of->computing_count; i++)
-        add(s, COMPUTING, 0, of->computing[i].begin, of->computing[i].end);
+    for (size_t i = 0; i < of->computing.count; i++)
+        add(s, COMPUTING, 0, of->computing.ends[2 * i], of->computing.ends[2 * i + 1]);
     for (size_t i = 0; i < run->ranks[s->rank].count; i++)
         add_record(s, i);
 }
@@ -237,7 +221,7 @@ bool events_slices(events *e, int rank)
     to->places = calloc(r->count + 1, sizeof *to->places);
     bool done = s.lanes && to->places && find_computing(&s);
     if (done)
-        s.at = malloc((2 * r->count + to->computing_count + (size_t)e->run->step_count + 1) * sizeof *s.at);
+        s.at = malloc((2 * r->count + to->computing.count + (size_t)e->run->step_count + 1) * sizeof *s.at);
     done = done && s.at;
     if (done)
         add_all(&s);
@@ -254,6 +238,5 @@ bool events_slices(events *e, int rank)
 void events_rank_close(events_rank *rank)
 {
     free(rank->places);
-    free(rank->computing);
-    prof_states_close(&rank->states);
+    intervals_close(&rank->computing);
 }

@@ -38,6 +38,7 @@ enum { SPAN = SVG_PAPER }; /* no colour: a frame around its name */
 typedef struct drawing {
     FILE *out;
     timeline *t;
+    const prof_run *run;
     const scale *scale;
     prof_window window; /* that all ranks' steps lie in */
     timeline_row *rows;
@@ -67,14 +68,9 @@ static bool open_rows(drawing *d)
     d->rows = calloc((size_t)t->count, sizeof *d->rows);
     d->height = TOP;
     for (int i = 0; d->rows && i < t->count; i++) {
-        prof_window w = t->run->steps[t->step].windows[t->ranks[i]];
-        prof_states states;
-        bool done = prof_states_open(&states, &t->run->ranks[t->ranks[i]]);
-        if (done && w.begin != PROF_UNKNOWN)
-            done = timeline_row_open(&d->rows[i], &t->run->ranks[t->ranks[i]], &states, w.begin, w.end,
-                                     d->scale->lanes_most);
-        prof_states_close(&states);
-        if (!done)
+        prof_window w = t->split->run->steps[t->step].windows[t->ranks[i]];
+        if (w.begin != PROF_UNKNOWN &&
+            !timeline_row_open(&d->rows[i], t->split, t->ranks[i], w.begin, w.end, d->scale->lanes_most))
             return false;
         d->height += row_height(d, &d->rows[i]) + d->scale->gap;
     }
@@ -138,15 +134,14 @@ static void draw_states(const drawing *d, const timeline_boxes *boxes, double y)
     svg_group_close(d->out);
 }
 
-static void draw_records(const drawing *d, const prof_rank *rank, const timeline_boxes *boxes, const char *class,
-                         double y)
+static void draw_records(const drawing *d, int rank, const timeline_boxes *boxes, const char *class, double y)
 {
     char tip[512];
     double height = d->scale->lane - 1;
     svg_group_open(d->out, class);
     for (const timeline_box *box = boxes->at; box < boxes->at + boxes->count; box++) {
-        bool span = rank->records[box->first].kind == WEFT_TRACE_SPAN;
-        timeline_say_records(d->t->run, rank, box, d->window.begin, tip, sizeof tip);
+        bool span = d->run->ranks[rank].records[box->first].kind == WEFT_TRACE_SPAN;
+        timeline_say_records(d->t->split, rank, box, d->window.begin, tip, sizeof tip);
         svg_rect(d->out, box_of(d, box, y + 1, height),
                  &(svg_style){.fill = span ? SPAN : look_colours[timeline_box_most(box)]}, tip);
     }
@@ -172,8 +167,8 @@ static void draw_rows(const drawing *d)
     double y = TOP;
     svg_part_open(d->out, (svg_box){LEFT, 0, PLOT, d->height}, "time");
     for (int i = 0; i < d->t->count; i++) {
-        const prof_rank *rank = &d->t->run->ranks[d->t->ranks[i]];
         const timeline_row *row = &d->rows[i];
+        int rank = d->t->ranks[i];
         double spans = y + d->scale->band, operations = spans + row->spans.lanes * d->scale->lane;
         svg_group_open(d->out, "rank");
         draw_states(d, &row->states, y);
@@ -215,7 +210,7 @@ static void draw_labels(const drawing *d)
     double y = TOP;
     svg_part_open(d->out, (svg_box){LEFT, 0, PLOT, d->height}, "labels");
     for (int i = 0; d->scale->letters > 0 && i < d->t->count; i++) {
-        const prof_rank *rank = &d->t->run->ranks[d->t->ranks[i]];
+        const prof_rank *rank = &d->run->ranks[d->t->ranks[i]];
         const timeline_row *row = &d->rows[i];
         double spans = y + d->scale->band;
         draw_labels_of(d, rank, &row->spans, spans);
@@ -232,7 +227,7 @@ static void draw_names(const drawing *d)
         double height = row_height(d, &d->rows[i]), letters = fmin(12, height + d->scale->gap - 1);
         svg_text(d->out, LEFT - 8, y + fmin(height, d->scale->band) / 2,
                  &(svg_type){.size = letters, .colour = SVG_INK, .anchor = SVG_END}, "rank %d",
-                 d->t->run->ranks[d->t->ranks[i]].rank);
+                 d->run->ranks[d->t->ranks[i]].rank);
         y += height + d->scale->gap;
     }
 }
@@ -267,7 +262,7 @@ static void draw(const drawing *d)
     char title[96];
     legend meaning = meaning_of(d);
     double lines = legend_draw(&meaning, NULL, LEFT, 0, PLOT), height = d->height + LEGEND_LINE + lines + 14;
-    snprintf(title, sizeof title, "step %" PRIu64 " on %d rank%s", d->t->run->steps[d->t->step].number, d->t->count,
+    snprintf(title, sizeof title, "step %" PRIu64 " on %d rank%s", d->run->steps[d->t->step].number, d->t->count,
              plural((size_t)d->t->count, "s"));
     fprintf(d->out, "<div class=\"timeline scroll\" data-ms=\"%.6f\" data-letters=\"%g\">\n", ms_at(d, d->window.end),
             d->scale->letters);
@@ -285,7 +280,7 @@ static prof_window window_of(const timeline *t)
 {
     prof_window all = {PROF_UNKNOWN, PROF_UNKNOWN};
     for (int i = 0; i < t->count; i++) {
-        prof_window w = t->run->steps[t->step].windows[t->ranks[i]];
+        prof_window w = t->split->run->steps[t->step].windows[t->ranks[i]];
         if (w.begin == PROF_UNKNOWN)
             continue;
         all.begin = all.begin == PROF_UNKNOWN || w.begin < all.begin ? w.begin : all.begin;
@@ -299,7 +294,7 @@ static prof_window window_of(const timeline *t)
 
 bool timeline_draw(FILE *out, timeline *t)
 {
-    drawing d = {.out = out, .t = t, .scale = scales, .window = window_of(t)};
+    drawing d = {.out = out, .t = t, .run = t->split->run, .scale = scales, .window = window_of(t)};
     while (d.scale->ranks_most < t->count)
         d.scale++;
     bool done = open_rows(&d);

@@ -5,12 +5,12 @@
 #define WEFT_BENCH_PROF_TIMELINE_H
 #include <stdio.h>
 
-#include "prof/run.h"
+#include "prof/split.h"
 
 enum { TIMELINE_WIDTH = 1200 /* pixels */ };
 
 typedef struct timeline {
-    const prof_run *run;
+    const prof_split *split;
     int step;         /* into run->steps */
     const int *ranks; /* into run->ranks: those to be drawn */
     int count;

@@ -63,7 +63,7 @@ void timeline_say_states(const timeline_box *box, int64_t origin, char *text, si
     say_when(&w, box, origin);
 }
 
-static void say_operation(words *w, const prof_run *run, const prof_record *r, int64_t origin)
+static void say_operation(words *w, const prof_run *run, const prof_record *r, const prof_operation *o, int64_t origin)
 {
     const prof_comm *comm = r->comm >= 0 ? &run->comms[r->comm] : NULL;
     bool messages = r->kind == WEFT_TRACE_P2P;
@@ -73,12 +73,12 @@ static void say_operation(words *w, const prof_run *run, const prof_record *r, i
         say(w, ", comm %s", comm->name);
     if (comm && comm->size > 0)
         say(w, " of %d", comm->size);
-    if (known(r->ready, r->start))
-        say(w, "\ntaken up %.3f ms after it was ready", ms(r->start - r->ready));
-    if (known(r->last_arrival, origin) && r->late_rank >= 0)
-        say(w, "\nrank %d came last, at %.3f ms", r->late_rank, ms(r->last_arrival - origin));
+    say(w, "\n%.3f ms in line, %.3f waiting for the last rank, %.3f under way", ms(o->queue), ms(o->skew),
+        ms(o->transfer));
+    if (o->late >= 0)
+        say(w, "\nrank %d came last, at %.3f ms", run->ranks[o->late].rank, ms(o->arrival - origin));
     if (known(r->wait, r->go))
-        say(w, "\nwaited for %.3f ms", ms(r->go - r->wait));
+        say(w, "\nits caller waited %.3f ms", ms(r->go - r->wait));
     if (r->result != WEFT_OK)
         say(w, "\n%s", r->result == WEFT_PENDING ? "had not ended" : weft_result_string(r->result));
 }
@@ -92,16 +92,16 @@ const char *timeline_name(const prof_record *r, char text[TIMELINE_NAME])
     return text;
 }
 
-void timeline_say_records(const prof_run *run, const prof_rank *rank, const timeline_box *box, int64_t origin,
-                          char *text, size_t room)
+void timeline_say_records(const prof_split *split, int rank, const timeline_box *box, int64_t origin, char *text,
+                          size_t room)
 {
-    const prof_record *first = &rank->records[box->first];
+    const prof_record *records = split->run->ranks[rank].records, *first = &records[box->first];
     char name[TIMELINE_NAME];
     words w = {text, room, 0};
     if (box->count > 1)
         say(&w, "%zu, from %s ", box->count, timeline_name(first, name));
-    say(&w, "%s%s: ", box->count > 1 ? "to " : "", timeline_name(&rank->records[box->last], name));
+    say(&w, "%s%s: ", box->count > 1 ? "to " : "", timeline_name(&records[box->last], name));
     say_when(&w, box, origin);
     if (box->count == 1 && prof_is_operation(first))
-        say_operation(&w, run, first, origin);
+        say_operation(&w, split->run, first, &split->ranks[rank].operations[box->first], origin);
 }

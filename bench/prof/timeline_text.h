@@ -10,7 +10,7 @@ const char *timeline_name(const prof_record *record, char text[TIMELINE_NAME]);
 
 void timeline_say_states(const timeline_box *box, int64_t origin, char *text, size_t room);
 /* Its name or, if it stands for several, theirs, up to a colon; then all that is known. */
-void timeline_say_records(const prof_run *run, const prof_rank *rank, const timeline_box *box, int64_t origin,
-                          char *text, size_t room);
+void timeline_say_records(const prof_split *split, int rank, const timeline_box *box, int64_t origin, char *text,
+                          size_t room);
 
 #endif

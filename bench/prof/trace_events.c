@@ -58,9 +58,11 @@ static void put_about(events *e)
     json_close(json, '}');
 }
 
-bool prof_trace_events(FILE *out, const prof_run *run)
+bool prof_trace_events(FILE *out, const prof_split *split)
 {
-    events e = {.json.out = out, .run = run, .ranks = calloc((size_t)run->count, sizeof *e.ranks)};
+    const prof_run *run = split->run;
+    events e = {
+        .json.out = out, .run = run, .split = split, .ranks = calloc((size_t)run->count, sizeof *e.ranks)};
     bool done = e.ranks != NULL;
     e.origin = run->ranks[0].begin;
     for (int i = 1; i < run->count; i++)

@@ -7,9 +7,9 @@
 #define WEFT_BENCH_PROF_TRACE_EVENTS_H
 #include <stdio.h>
 
-#include "prof/run.h"
+#include "prof/split.h"
 
 /* False: no memory. What could not be written is left to whoever closes @p out. */
-bool prof_trace_events(FILE *out, const prof_run *run);
+bool prof_trace_events(FILE *out, const prof_split *split);
 
 #endif
