@@ -105,7 +105,8 @@ static void fill_header(weft_trace_header *header, const weft__trace_owner *owne
                                   .realtime0_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
                                   .clock = "CLOCK_MONOTONIC",
                                   .comms = WEFT_TRACE_COMMS,
-                                  .comm_bytes = sizeof(weft_trace_comm)};
+                                  .comm_bytes = sizeof(weft_trace_comm),
+                                  .crowded = owner->crowded};
     snprintf(header->host, sizeof header->host, "%s", owner->host);
     snprintf(header->machine, sizeof header->machine, "%s", owner->machine);
     header->magic = WEFT_TRACE_MAGIC;

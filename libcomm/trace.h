@@ -2,6 +2,7 @@
 /* The trace from inside. */
 #ifndef WEFT_LIBCOMM_TRACE_H
 #define WEFT_LIBCOMM_TRACE_H
+#include <stdbool.h>
 #include <weft/trace.h>
 
 typedef struct weft__trace weft__trace;
@@ -12,6 +13,7 @@ struct weft_comm;
 typedef struct weft__trace_owner {
     int rank, size;
     const char *host, *machine;
+    bool crowded;
 } weft__trace_owner;
 
 /* A ring of @p records (0 = 8192), in DIR/trace.<rank>.weft if @p folder is not NULL. */

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <weft/collective.h>
 #include <weft/p2p.h>
 
 #include "prof/parts.h"
@@ -45,14 +44,6 @@ static void add(bounds *b, bool upper, int64_t at, int64_t offset)
 
 /* ---- what operations say ---- */
 
-/* Does every rank need something of every other? Records do not tell the roots of other kinds. */
-static bool needs_all(const prof_record *r)
-{
-    bool moves = r->operation == WEFT_ALL_REDUCE || r->operation == WEFT_REDUCE_SCATTER ||
-                 r->operation == WEFT_ALL_GATHER || r->operation == WEFT_ALL_TO_ALL;
-    return r->result == WEFT_OK && (r->operation == WEFT_BARRIER || (moves && r->bytes > 0));
-}
-
 /* The first end and the last start among ranks of one side. */
 typedef struct side {
     int64_t start, end;
@@ -75,7 +66,7 @@ static void bound_by_collectives(const prof_run *run, const bool *aligned, int c
         for (const prof_part *p = run->parts + g->first; p < run->parts + g->first + g->count; p++) {
             const prof_record *r = &run->ranks[p->rank].records[p->record];
             int c = run->ranks[p->rank].clock;
-            if (needs_all(r) && (aligned[c] || c == clock))
+            if (r->result == WEFT_OK && prof_is_mutual(r) && (aligned[c] || c == clock))
                 take(c == clock ? &other : &known, r);
         }
         if (!known.any || !other.any)

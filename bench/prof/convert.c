@@ -233,6 +233,7 @@ bool prof_convert(prof_run *run, prof_file *files, int count)
         const weft_trace_header *h = &files[i].header;
         prof_rank *r = &run->ranks[run->count++];
         *r = (prof_rank){.rank = h->rank,
+                         .crowded = h->crowded != 0,
                          .clock = clock_of(run, files, i),
                          .overwritten = files[i].overwritten,
                          .lost = files[i].lost};

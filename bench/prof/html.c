@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft prof html`: a run as a page. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "complain.h"
 #include "prof/prof.h"
 #include "prof/run_page.h"
+#include "prof/view.h"
 
-static const char usage[] =
-    "usage: weft prof html DIR [--out FILE] [--step N]...\n\n"
-    "Writes a page about the traces in DIR for a browser; it needs nothing else, no other file and no network. It "
-    "shows\n"
-    "what a step consisted of on each rank, timelines of some steps, what each bucket cost and who came late.";
+static const char usage[] = "usage: weft prof html [options] DIR\n\n"
+                            "Writes a page about the traces in DIR for a browser. It needs nothing else, no other file "
+                            "and no network, and says\n"
+                            "what weft prof report says: where the time of a step went on each rank, what each bucket "
+                            "cost, who came late, and\n"
+                            "what to do; and it has timelines of some steps.";
 
 typedef struct values {
     const char *out;
@@ -23,24 +24,58 @@ static const option table[] = {
     {"out", OPTION_FILE, offsetof(values, out), 0, 0, "FILE",
      "where to; - = standard output (default DIR/report.html)"},
     {"step", OPTION_TEXTS, offsetof(values, steps), 0, 0, "N",
-     "draw the timeline of this step; may be repeated (default: the one of median time and the longest)"},
+     "draw the timeline of this step; may be repeated (default: those of median length and the longest)"},
 };
 
-static bool write(FILE *out, const prof_run *run, const void *given)
+typedef struct state {
+    const option_texts *steps;
+    prof_analysis analysis;
+    prof_page page;
+} state;
+
+/* The steps that were asked for, in that order. */
+static int take_steps(const option_texts *steps, prof_page *page)
 {
-    const values *v = given;
-    prof_page page = {.run = run};
-    for (int i = 0; i < run->step_count; i++)
-        for (int k = 0; k < v->steps.count; k++)
-            if (run->steps[i].number == strtoull(v->steps.items[k], NULL, 10) && page.step_count < PROF_PAGE_STEPS)
-                page.steps[page.step_count++] = i;
-    return prof_page_write(out, &page);
+    const prof_run *run = page->analysis->run;
+    for (int i = 0; i < steps->count && i < PROF_PAGE_STEPS; i++) {
+        char *end;
+        unsigned long long number = strtoull(steps->items[i], &end, 10);
+        int step = 0;
+        while (step < run->step_count && run->steps[step].number != number)
+            step++;
+        if (*end || end == steps->items[i] || step == run->step_count)
+            return complain(EXIT_USAGE, "--step %s: '%s' has no such step", steps->items[i], run->folder);
+        page->steps[page->step_count++] = step;
+    }
+    if (steps->count == 0)
+        prof_page_pick_steps(page);
+    return EXIT_DONE;
+}
+
+static int prepare(const prof_split *split, void *of)
+{
+    state *s = of;
+    s->page.analysis = &s->analysis;
+    if (!prof_analyse(split, prof_select_default(split->run), &s->analysis) || !prof_page_pick_ranks(&s->page))
+        return complain(EXIT_FAILED, "no memory for the trace");
+    return take_steps(s->steps, &s->page);
+}
+
+static bool write(FILE *out, const prof_split *split, void *of)
+{
+    (void)split;
+    return prof_page_write(out, &((state *)of)->page);
 }
 
 int prof_html(int argc, char **argv)
 {
+    static const prof_view view = {"report.html", prepare, write};
     values v = {0};
+    state s = {.steps = &v.steps};
     const char *folder;
-    int code = prof_options(usage, table, sizeof table / sizeof *table, argc, argv, &v, &folder);
-    return code == OPTIONS_GO ? prof_write(folder, v.out, "report.html", write, &v) : code;
+    int code = prof_view_options(usage, table, sizeof table / sizeof *table, argc, argv, &v, &folder);
+    if (code == OPTIONS_GO)
+        code = prof_view_write(&view, folder, v.out, &s);
+    prof_analysis_close(&s.analysis);
+    return code;
 }

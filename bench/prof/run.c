@@ -14,21 +14,15 @@
 
 #include "complain.h"
 #include "plural.h"
+#include "prof/lines.h"
 #include "prof/parts.h"
 
 void prof_note(prof_run *run, const char *format, ...)
 {
-    char line[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    prof_add_line(&run->notes, &run->note_count, format, arguments);
     va_end(arguments);
-    char **notes = realloc(run->notes, (run->note_count + 1) * sizeof *notes);
-    if (!notes)
-        return;
-    run->notes = notes;
-    notes[run->note_count] = strdup(line);
-    run->note_count += notes[run->note_count] != NULL;
 }
 
 /* ---- the files ---- */
@@ -182,8 +176,6 @@ void prof_run_close(prof_run *run)
     }
     for (int i = 0; i < run->comm_count; i++)
         free(run->comms[i].world_ranks);
-    for (size_t i = 0; i < run->note_count; i++)
-        free(run->notes[i]);
     if (run->steps)
         free(run->steps[0].windows); /* one piece of memory for all */
     free(run->ranks);
@@ -193,7 +185,7 @@ void prof_run_close(prof_run *run)
     free(run->parts);
     free(run->steps);
     free(run->clocks);
-    free(run->notes);
+    prof_free_lines(run->notes, run->note_count);
     *run = (prof_run){0};
 }
 
@@ -210,6 +202,13 @@ int prof_rank_index(const prof_run *run, int world_rank)
             high = middle;
     }
     return low < run->count && run->ranks[low].rank == world_rank ? low : -1;
+}
+
+bool prof_is_mutual(const prof_record *r)
+{
+    bool moves = r->operation == WEFT_ALL_REDUCE || r->operation == WEFT_REDUCE_SCATTER ||
+                 r->operation == WEFT_ALL_GATHER || r->operation == WEFT_ALL_TO_ALL;
+    return r->kind == WEFT_TRACE_COLLECTIVE && (r->operation == WEFT_BARRIER || (moves && r->bytes > 0));
 }
 
 const char *prof_record_name(const prof_record *record)

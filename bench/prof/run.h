@@ -34,6 +34,7 @@ typedef struct prof_record {
 typedef struct prof_rank {
     int rank; /* in the world */
     char host[64];
+    bool crowded;         /* its machine has fewer cores than ranks */
     int clock;            /* into run->clocks */
     char *labels;         /* that the texts of its records point into */
     prof_record *records; /* in the order they were made */
@@ -123,6 +124,8 @@ static inline const prof_record *prof_peer(const prof_run *run, const prof_recor
     return record->peer >= 0 ? &run->ranks[record->peer].records[record->peer_record] : NULL;
 }
 
+/* Does every rank that takes part in this collective need something of every other? */
+bool prof_is_mutual(const prof_record *record);
 /* Index of a world rank in run->ranks; -1: it has no file. */
 int prof_rank_index(const prof_run *run, int world_rank);
 /* How a record is called: its label, else what it does. */

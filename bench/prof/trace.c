@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft prof trace`: a run as a file of trace events. */
-#include "complain.h"
 #include "prof/prof.h"
 #include "prof/trace_events.h"
+#include "prof/view.h"
 
 static const char usage[] = "usage: weft prof trace DIR [--out FILE]\n\n"
                             "Writes the traces in DIR as trace events (JSON), which ui.perfetto.dev and "
@@ -23,16 +23,17 @@ static const option table[] = {
     {"out", OPTION_FILE, offsetof(values, out), 0, 0, "FILE", "where to; - = standard output (default DIR/trace.json)"},
 };
 
-static bool write(FILE *out, const prof_run *run, const void *given)
+static bool write(FILE *out, const prof_split *split, void *state)
 {
-    (void)given;
-    return prof_trace_events(out, run);
+    (void)state;
+    return prof_trace_events(out, split);
 }
 
 int prof_trace(int argc, char **argv)
 {
+    static const prof_view view = {.name = "trace.json", .write = write};
     values v = {0};
     const char *folder;
-    int code = prof_options(usage, table, sizeof table / sizeof *table, argc, argv, &v, &folder);
-    return code == OPTIONS_GO ? prof_write(folder, v.out, "trace.json", write, &v) : code;
+    int code = prof_view_options(usage, table, sizeof table / sizeof *table, argc, argv, &v, &folder);
+    return code == OPTIONS_GO ? prof_view_write(&view, folder, v.out, NULL) : code;
 }

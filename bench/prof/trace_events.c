@@ -61,8 +61,7 @@ static void put_about(events *e)
 bool prof_trace_events(FILE *out, const prof_split *split)
 {
     const prof_run *run = split->run;
-    events e = {
-        .json.out = out, .run = run, .split = split, .ranks = calloc((size_t)run->count, sizeof *e.ranks)};
+    events e = {.json.out = out, .run = run, .split = split, .ranks = calloc((size_t)run->count, sizeof *e.ranks)};
     bool done = e.ranks != NULL;
     e.origin = run->ranks[0].begin;
     for (int i = 1; i < run->count; i++)

@@ -75,6 +75,8 @@ typedef struct weft_trace_header {
     uint64_t monotonic1_ns; /**< ... and CLOCK_MONOTONIC at the same moment; 0 = none, or it was being written. */
     uint32_t comms;         /**< Entries of the comm table; entry 0 is unused. */
     uint32_t comm_bytes;
+    uint32_t crowded; /**< 1: its machine has fewer cores than ranks; 0: it has not. */
+    uint32_t reserved;
 } weft_trace_header;
 
 /** A comm that this rank has made. The same name, members and incarnation on several ranks are the same comm. */
