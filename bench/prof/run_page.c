@@ -56,11 +56,12 @@ static void put_summary(FILE *out, const prof_analysis *a)
     if (b->hidden + b->exposed <= 0)
         page_text(out, "p", "No operation was under way.");
     else
-        page_text(out, "p",
-                  "Operations were under way for %.2f ms of it. Computing hid %.2f ms of that (%.1f %%); for %.2f ms, "
-                  "%.1f %% of the step, ranks did nothing but wait.",
-                  (b->hidden + b->exposed) * MS, b->hidden * MS, prof_percent(b->hidden, b->hidden + b->exposed),
-                  b->exposed * MS, prof_percent(b->exposed, b->step));
+        page_text(
+            out, "p",
+            "On average operations are under way for %.2f ms of a step. Computing hides %.2f ms of that (%.1f %%); for "
+            "%.2f ms, %.1f %% of the step, a rank does nothing but wait for them.",
+            (b->hidden + b->exposed) * MS, b->hidden * MS, prof_percent(b->hidden, b->hidden + b->exposed),
+            b->exposed * MS, prof_percent(b->exposed, b->step));
 }
 
 static void put_list(FILE *out, const char *tag, char **lines, size_t count)
@@ -168,7 +169,7 @@ static bool put_timelines(FILE *out, const prof_page *p)
                       .count = p->rank_count,
                       .most = BOXES / (size_t)p->step_count};
         if (run->steps_marked)
-            page_text(out, "h3", "Step %" PRIu64, run->steps[p->steps[i]].number);
+            page_text(out, "h3", "Step %" PRIu64 "%s", run->steps[p->steps[i]].number, p->why[i] ? p->why[i] : "");
         done = timeline_draw(out, &t);
         say_joined(out, &t);
     }

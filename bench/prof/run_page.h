@@ -11,7 +11,8 @@ enum { PROF_PAGE_STEPS = 8, PROF_PAGE_RANKS = 64 };
 
 typedef struct prof_page {
     const prof_analysis *analysis;
-    int steps[PROF_PAGE_STEPS]; /* into run->steps: those with a timeline */
+    int steps[PROF_PAGE_STEPS];       /* into run->steps: those with a timeline */
+    const char *why[PROF_PAGE_STEPS]; /* they were picked, behind a comma; NULL = somebody asked for them */
     int step_count;
     int ranks[PROF_PAGE_RANKS]; /* into run->ranks: those that are shown, in order */
     int rank_count;

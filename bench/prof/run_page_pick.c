@@ -30,6 +30,12 @@ static int64_t length_of(const prof_run *run, int step)
     return longest;
 }
 
+static void add_step(prof_page *p, int step, const char *why)
+{
+    p->steps[p->step_count] = step;
+    p->why[p->step_count++] = why;
+}
+
 void prof_page_pick_steps(prof_page *p)
 {
     const prof_run *run = p->analysis->run;
@@ -41,10 +47,10 @@ void prof_page_pick_steps(prof_page *p)
     }
     if (count > 0) {
         qsort(lengths, (size_t)count, sizeof *lengths, by_length);
-        p->steps[p->step_count++] = lengths[(count - 1) / 2].step;
+        add_step(p, lengths[(count - 1) / 2].step, ", of median length");
     }
     if (count > 1)
-        p->steps[p->step_count++] = lengths[count - 1].step;
+        add_step(p, lengths[count - 1].step, ", the longest");
     free(lengths);
 }
 

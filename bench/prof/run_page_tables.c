@@ -13,11 +13,12 @@
 
 enum { KINDS = 32, ROWS = 100 };
 
-static void open_table(FILE *out, const char *const *names, size_t count, size_t words)
+/* Names of columns; those of words, not of numbers, begin with a space. */
+static void open_table(FILE *out, const char *const *names, size_t count)
 {
     fputs("<div class=\"scroll\"><table class=\"grid\">\n<tr>\n", out);
     for (size_t i = 0; i < count; i++)
-        page_text(out, i < words ? "th class=\"word\"" : "th", "%s", names[i]);
+        page_text(out, *names[i] == ' ' ? "th class=\"word\"" : "th", "%s", names[i] + (*names[i] == ' '));
     fputs("</tr>\n", out);
 }
 
@@ -59,11 +60,11 @@ static void put_ideal(FILE *out, const char *what, const prof_ideal *i)
 
 void prof_page_figures(FILE *out, const prof_analysis *a)
 {
-    static const char *const names[] = {"figure", "", "of what"};
+    static const char *const names[] = {" figure", "", " of what"};
     const prof_budget *b = &a->totals.mean;
     double communicating = b->hidden + b->exposed;
-    page_text(out, "h2", "How much was hidden, three times measured, and at best");
-    open_table(out, names, 3, 1);
+    page_text(out, "h2", "How well communication was hidden");
+    open_table(out, names, 3);
     fputs("<tr>", out);
     page_text(out, "td class=\"word\"", "hidden / communication");
     if (communicating > 0)
@@ -135,10 +136,10 @@ static void put_row(FILE *out, const prof_analysis *a, const prof_row *r)
 
 static void put_kinds(FILE *out, const prof_analysis *a)
 {
-    static const char *const names[] = {"kind", "hidden, ms a step", "exposed, ms a step"};
+    static const char *const names[] = {" kind", "hidden, ms a step", "exposed, ms a step"};
     prof_kind kinds[KINDS];
     int count = prof_kinds(a, kinds, KINDS);
-    open_table(out, names, 3, 1);
+    open_table(out, names, 3);
     for (int i = 0; i < count; i++) {
         fputs("<tr>", out);
         page_text(out, "td class=\"word\"", "%s", kinds[i].kind);
@@ -151,8 +152,8 @@ static void put_kinds(FILE *out, const prof_analysis *a)
 
 void prof_page_operations(FILE *out, const prof_analysis *a)
 {
-    static const char *const names[] = {"operation",
-                                        "kind",
+    static const char *const names[] = {" operation",
+                                        " kind",
                                         "a step",
                                         "MiB",
                                         "in line, ms",
@@ -166,7 +167,7 @@ void prof_page_operations(FILE *out, const prof_analysis *a)
     page_text(out, "h2", "Operations, by bucket and kind");
     put_kinds(out, a);
     fputs("<p></p>\n", out);
-    open_table(out, names, sizeof names / sizeof *names, 2);
+    open_table(out, names, sizeof names / sizeof *names);
     for (int i = 0; i < a->row_count; i++) {
         const prof_row *r = &a->rows[i];
         if (r->count == 0)
@@ -191,13 +192,13 @@ void prof_page_operations(FILE *out, const prof_analysis *a)
 
 void prof_page_late(FILE *out, const prof_page *p)
 {
-    static const char *const names[] = {"rank",
-                                        "host",
+    static const char *const names[] = {" rank",
+                                        " host",
                                         "came last, % of collectives",
                                         "of",
                                         "behind the last but one, ms",
                                         "costs each other rank, ms a step",
-                                        "most at"};
+                                        " most at"};
     const prof_analysis *a = p->analysis;
     int known = 0;
     for (int i = 0; i < a->run->count; i++)
@@ -207,7 +208,7 @@ void prof_page_late(FILE *out, const prof_page *p)
         page_text(out, "p", "That is not known of any operation of several ranks.");
         return;
     }
-    open_table(out, names, sizeof names / sizeof *names, 2);
+    open_table(out, names, sizeof names / sizeof *names);
     for (int i = 0; i < p->rank_count; i++) {
         const prof_late *l = &a->late[p->ranks[i]];
         fputs(l->cost > 0.02 * a->totals.mean.step ? "<tr class=\"loud\">" : "<tr>", out);
@@ -220,7 +221,7 @@ void prof_page_late(FILE *out, const prof_page *p)
         page_text(out, "td", "%zu", l->of);
         page_text(out, "td", "%.3f", l->by * MS);
         page_text(out, "td", "%.3f", l->cost * MS);
-        page_text(out, "td", "%s", l->worst >= 0 ? a->rows[l->worst].name : "\u2013");
+        page_text(out, "td class=\"word\"", "%s", l->worst >= 0 ? a->rows[l->worst].name : "\u2013");
         fputs("</tr>\n", out);
     }
     close_table(out);

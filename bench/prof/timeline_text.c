@@ -75,7 +75,7 @@ static void say_operation(words *w, const prof_run *run, const prof_record *r, c
         say(w, " of %d", comm->size);
     say(w, "\n%.3f ms in line, %.3f waiting for the last rank, %.3f under way", ms(o->queue), ms(o->skew),
         ms(o->transfer));
-    if (o->late >= 0)
+    if (o->late >= 0 && o->late_by > 0)
         say(w, "\nrank %d came last, at %.3f ms", run->ranks[o->late].rank, ms(o->arrival - origin));
     if (known(r->wait, r->go))
         say(w, "\nits caller waited %.3f ms", ms(r->go - r->wait));

@@ -328,7 +328,9 @@ def boxes_are_where_the_trace_has_them():
                 assert len(want) == len(got) and all(
                     abs(a - b) < 0.02 for one, other in zip(got, want) for a, b in zip(one, other)), (rank, got, want)
             late = rects(groups(row, "late")[0])
-            want = [(pixels(begin + 800), pixels(begin + 820))] if rank == 0 else []
+            # Rank 0 waits for rank 1 to begin the second reduction, rank 1 for rank 0 to send.
+            missing = (800, 820) if rank == 0 else (395, 401)
+            want = [tuple(pixels(begin + us) for us in missing)]
             assert [(round(x, 1), round(x + w, 1)) for x, w, *_ in late] == [
                 (round(a, 1), round(b, 1)) for a, b in want], late
             states_are_those_of_the_trace(rects(groups(row, "states")[0]), operations_of(records[rank]), begin, width)
@@ -357,7 +359,8 @@ def boxes_are_named_and_say_what_is_known():
     row = groups(parts["time"], "rank")[0]
     tips = [tip for *_, tip in rects(groups(row, "operations")[0])]
     assert "set0 reduce 1: 0.800 to 0.950 ms (0.150 ms)\nreduce_scatter, 1.0 MiB, comm data of 2\n" \
-        "taken up 0.000 ms after it was ready\nrank 1 came last, at 0.820 ms\nwaited for 0.101 ms" in tips, tips
+        "0.000 ms in line, 0.020 waiting for the last rank, 0.130 under way\nrank 1 came last, at 0.820 ms\n" \
+        "its caller waited 0.101 ms" in tips, tips
     names = [text.text for text in picture.findall(SVG + "text")]
     assert names == ["rank 0", "rank 1"], names
 
