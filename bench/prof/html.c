@@ -56,8 +56,9 @@ static int prepare(const prof_split *split, void *of)
 {
     state *s = of;
     s->page.analysis = &s->analysis;
-    if (!prof_analyse(split, prof_select_default(split->run), &s->analysis) || !prof_page_pick_ranks(&s->page))
+    if (!prof_analyse(split, prof_select_default(split->run), &s->analysis))
         return complain(EXIT_FAILED, "no memory for the trace");
+    prof_page_pick_ranks(&s->page);
     return take_steps(s->steps, &s->page);
 }
 

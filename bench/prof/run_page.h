@@ -20,8 +20,8 @@ typedef struct prof_page {
 
 /* The steps to draw if nobody says which: that of median length and the longest. */
 void prof_page_pick_steps(prof_page *page);
-/* All ranks, or of too many half those with most exposed and half spread evenly. False: no memory. */
-bool prof_page_pick_ranks(prof_page *page);
+/* All ranks, or of too many half those with most exposed and half spread evenly. */
+void prof_page_pick_ranks(prof_page *page);
 
 /* False: no memory. */
 bool prof_page_write(FILE *out, const prof_page *page);

@@ -67,25 +67,16 @@ static bool is_among_worst(const prof_analysis *a, int rank, int most)
     return worse < most;
 }
 
-bool prof_page_pick_ranks(prof_page *p)
+void prof_page_pick_ranks(prof_page *p)
 {
     const prof_analysis *a = p->analysis;
-    int count = a->run->count, left = PROF_PAGE_RANKS, worst = PROF_PAGE_RANKS / 2;
-    bool *picked = calloc((size_t)count + 1, sizeof *picked);
-    if (!picked)
-        return false;
+    int64_t count = a->run->count, worst = count > PROF_PAGE_RANKS ? PROF_PAGE_RANKS / 2 : count;
+    int64_t others = count - worst, wanted = others > 0 ? PROF_PAGE_RANKS - worst : 0, seen = 0;
     for (int i = 0; i < count; i++) {
-        picked[i] = count <= PROF_PAGE_RANKS || is_among_worst(a, i, worst);
-        left -= picked[i];
-    }
-    for (int i = 0; left > 0 && count > PROF_PAGE_RANKS && i < PROF_PAGE_RANKS; i++) {
-        int even = (int)((int64_t)i * count / PROF_PAGE_RANKS);
-        left -= !picked[even] && i % 2 == 0;
-        picked[even] |= i % 2 == 0;
-    }
-    for (int i = 0; i < count; i++)
-        if (picked[i] && p->rank_count < PROF_PAGE_RANKS)
+        bool picked = is_among_worst(a, i, (int)worst);
+        if (!picked) /* exactly so many as are wanted, at even distances */
+            picked = seen++ * wanted % others < wanted;
+        if (picked)
             p->ranks[p->rank_count++] = i;
-    free(picked);
-    return true;
+    }
 }

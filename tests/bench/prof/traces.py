@@ -55,12 +55,12 @@ class Rank:
         capacity = 1
         while capacity < len(self.records):
             capacity *= 2
-        header = HEADER.pack(0x3130656361725457, 2, 4096, RECORD.size, capacity, LABELS, LABEL_BYTES, self.rank, self.size,
-                             len(self.records), TICK0, NS0, 0.5, self.host.encode(), b"CLOCK_MONOTONIC",
+        header = HEADER.pack(0x3130656361725457, 2, 4096, RECORD.size, capacity, LABELS, LABEL_BYTES, self.rank,
+                             self.size, len(self.records), TICK0, NS0, 0.5, self.host.encode(), b"CLOCK_MONOTONIC",
                              f"{self.host}/{self.rank}".encode(), 1_700_000_000 * 10**9, 0, 0, COMMS, COMM.size)
         ring = b"".join(RECORD.pack(i + 1, *record) for i, record in enumerate(self.records))
-        data = header.ljust(4096, b"\0")
-        data += b"".join(text.encode().ljust(LABEL_BYTES, b"\0") for text in self.labels).ljust(LABELS * LABEL_BYTES, b"\0")
-        data += ring.ljust(capacity * RECORD.size, b"\0")
-        data += b"".join(COMM.pack(*comm) for comm in self.comms).ljust(COMMS * COMM.size, b"\0")
+        labels = b"".join(text.encode().ljust(LABEL_BYTES, b"\0") for text in self.labels)
+        comms = b"".join(COMM.pack(*comm) for comm in self.comms)
+        data = header.ljust(4096, b"\0") + labels.ljust(LABELS * LABEL_BYTES, b"\0")
+        data += ring.ljust(capacity * RECORD.size, b"\0") + comms.ljust(COMMS * COMM.size, b"\0")
         (folder / f"trace.{self.rank}.weft").write_bytes(data)
