@@ -32,6 +32,7 @@ struct weft__trace {
     uint64_t mask;
     size_t bytes;
     bool in_file; /* messages are recorded */
+    _Atomic bool off;
     _Atomic uint32_t label_count;
     uint32_t comm_count;
     pthread_mutex_t label_lock;
@@ -267,8 +268,15 @@ static void fetch_next(const weft__trace *trace)
     __builtin_prefetch(next + 64, 1);
 }
 
+static bool is_off(const weft__trace *trace)
+{
+    return __builtin_expect(atomic_load_explicit(&trace->off, memory_order_relaxed), 0);
+}
+
 void weft__trace_start(weft__trace *trace, weft__work *work)
 {
+    if (is_off(trace))
+        return;
     work->record = make_room(trace, work);
     weft_trace_record record = record_of(work);
     put(trace, work->record, &record);
@@ -282,6 +290,8 @@ void weft__trace_pending(weft__trace *trace, weft__work *work)
 
 void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came)
 {
+    if (work->record == WEFT__NO_RECORD && is_off(trace))
+        return;
     weft_trace_record record = record_of(work);
     record.result = work->op.result;
     record.start = work->start;
@@ -358,6 +368,8 @@ double weft_trace_ns(const weft_world *world, uint64_t ticks)
 
 uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number)
 {
+    if (is_off(world->trace))
+        return WEFT__NO_RECORD;
     uint64_t span = reserve(world->trace, 1);
     weft_trace_record record = {.kind = WEFT_TRACE_SPAN,
                                 .label = label,
@@ -372,7 +384,7 @@ uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number)
 void weft_span_end(weft_world *world, uint64_t span)
 {
     weft_trace_record record;
-    if (!get(world->trace, span, &record))
+    if (span == WEFT__NO_RECORD || !get(world->trace, span, &record))
         return; /* overwritten by now */
     record.result = WEFT_OK;
     record.last = weft__ticks();
@@ -386,6 +398,8 @@ void weft_trace_step(weft_world *world, uint64_t step, uint64_t begin)
 
 void weft_trace_step_as(weft_world *world, uint64_t step, uint64_t begin, uint32_t label)
 {
+    if (is_off(world->trace))
+        return;
     weft_trace_record record = {.kind = WEFT_TRACE_STEP,
                                 .label = label,
                                 .number = step,
@@ -394,6 +408,11 @@ void weft_trace_step_as(weft_world *world, uint64_t step, uint64_t begin, uint32
                                 .last = weft__ticks()};
     put(world->trace, reserve(world->trace, 1), &record);
     look_at_clocks(world->trace->header);
+}
+
+void weft_trace_enable(weft_world *world, int on)
+{
+    atomic_store(&world->trace->off, !on);
 }
 
 uint64_t weft_trace_count(const weft_world *world)

@@ -31,8 +31,8 @@ bool prof_is_selected(const prof_analysis *a, int step)
 bool prof_analyse(const prof_split *split, prof_selection selection, prof_analysis *a)
 {
     *a = (prof_analysis){.run = split->run, .split = split, .selection = selection};
-    return prof_total(a) && prof_make_rows(a) && prof_find_late(a) && prof_find_ideal(a) && prof_check(a) &&
-           prof_hint(a);
+    return prof_total(a) && prof_make_rows(a) && prof_find_late(a) && prof_find_ideal(a) && prof_sum_computing(a) &&
+           prof_check(a) && prof_hint(a);
 }
 
 void prof_analysis_close(prof_analysis *a)
@@ -46,5 +46,6 @@ void prof_analysis_close(prof_analysis *a)
     free(a->totals.steps);
     free(a->rows);
     free(a->late);
+    free(a->computing);
     *a = (prof_analysis){0};
 }

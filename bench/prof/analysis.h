@@ -50,6 +50,13 @@ typedef struct prof_row {
     double late_by;                       /* by how much then */
 } prof_row;
 
+/* Spans of computing of one label. */
+typedef struct prof_computing {
+    const char *name;
+    size_t count;       /* spans that went in */
+    double sum, beside; /* by step and rank: of all, and of it while operations were under way */
+} prof_computing;
+
 /* How often a rank came last, and what that cost the others. */
 typedef struct prof_late {
     size_t times, of; /* collectives in which it did, of those it took part in */
@@ -79,6 +86,9 @@ typedef struct prof_analysis {
     int **row_of;    /* [rank][record]: its row; -1: none */
     prof_late *late; /* [index into run->ranks] */
     prof_ideal reduces, gathers;
+    prof_computing *computing;
+    int computing_count;
+    double unmarked;       /* computing that no span marks */
     double records_a_step; /* that tracing wrote, on one rank */
     char **checks;         /* a line for each finding, ... */
     char **hints;          /* ... and for what may be done, with what it would bring */
@@ -105,6 +115,7 @@ bool prof_total(prof_analysis *analysis);
 bool prof_make_rows(prof_analysis *analysis);
 bool prof_find_late(prof_analysis *analysis);
 bool prof_find_ideal(prof_analysis *analysis);
+bool prof_sum_computing(prof_analysis *analysis);
 bool prof_check(prof_analysis *analysis);
 bool prof_hint(prof_analysis *analysis);
 

@@ -18,7 +18,7 @@ enum {
     MOST_LABEL_BYTES = 1 << 12,
     MOST_COMMS = 1 << 16,
     MOST_RECORDS = 1 << 26, /* of a ring */
-    MOST_RANKS = 1 << 24
+    MOST_RANKS = 1 << 20
 };
 
 /* Where an answer goes. */
@@ -124,19 +124,39 @@ static bool make_room(reading *r, void *pointer_out, size_t count, size_t bytes)
     return memory || refuse(r, "too large: no memory for %zu times %zu bytes", count, bytes);
 }
 
+/* Of a table of @p count entries at @p at, those that the file reaches to. */
+static size_t entries_there(const reading *r, uint64_t at, uint64_t count, size_t bytes)
+{
+    uint64_t there = r->size > at ? (r->size - at) / bytes : 0;
+    return (size_t)(there < count ? there : count);
+}
+
 static bool read_tables(reading *r)
 {
     prof_file *f = r->file;
     const weft_trace_header *h = &f->header;
-    if (!make_room(r, &f->labels, h->labels, h->label_bytes) || !make_room(r, &f->comms, h->comms, sizeof *f->comms))
+    uint64_t comms_at = ring_at(h) + (uint64_t)h->capacity * h->record_bytes;
+    size_t labels = entries_there(r, h->header_bytes, h->labels, h->label_bytes);
+    if (!make_room(r, &f->labels, labels, h->label_bytes) || !make_room(r, &f->comms, h->comms, sizeof *f->comms))
         return false;
-    (void)read_at(r, f->labels, h->header_bytes, (size_t)h->labels * h->label_bytes);
-    for (uint32_t i = 0; i < h->labels; i++)
-        make_printable(f->labels + (size_t)i * h->label_bytes, h->label_bytes);
-    size_t got =
-        read_at(r, f->comms, ring_at(h) + (uint64_t)h->capacity * h->record_bytes, h->comms * sizeof *f->comms);
+    (void)read_at(r, f->labels, h->header_bytes, labels * h->label_bytes);
+    for (size_t i = 0; i < labels; i++)
+        make_printable(f->labels + i * h->label_bytes, h->label_bytes);
+    f->label_count = (uint32_t)labels;
+    size_t got = read_at(r, f->comms, comms_at, h->comms * sizeof *f->comms);
     f->comm_count = got / sizeof *f->comms;
     return true;
+}
+
+/* Keep what is whole in slots [from, to), of a ring the oldest record of which is number @p first. */
+static void take_whole(prof_file *f, const weft_trace_record *ring, uint64_t first, uint64_t from, uint64_t to)
+{
+    uint64_t mask = f->header.capacity - 1;
+    for (uint64_t slot = from; slot < to; slot++) {
+        uint64_t number = first + ((slot - first) & mask);
+        if (number < f->header.next && ring[slot].sequence == number + 1)
+            f->records[f->count++] = ring[slot];
+    }
 }
 
 /* The slots that hold anything, and of them the records that are whole, by their numbers. */
@@ -145,8 +165,8 @@ static bool read_records(reading *r)
     prof_file *f = r->file;
     const weft_trace_header *h = &f->header;
     uint64_t first = h->next > h->capacity ? h->next - h->capacity : 0, kept = h->next - first;
-    uint64_t at = ring_at(h), there = r->size > at ? (r->size - at) / h->record_bytes : 0;
-    size_t slots = (size_t)(there < kept ? there : kept);
+    uint64_t at = ring_at(h);
+    size_t slots = entries_there(r, at, kept, h->record_bytes);
     weft_trace_record *ring;
     if (!make_room(r, &ring, slots, sizeof *ring))
         return false;
@@ -155,11 +175,9 @@ static bool read_records(reading *r)
         return false;
     }
     slots = read_at(r, ring, at, slots * sizeof *ring) / sizeof *ring;
-    for (uint64_t k = first; k < h->next; k++) {
-        uint64_t slot = k & (h->capacity - 1);
-        if (slot < slots && ring[slot].sequence == k + 1)
-            f->records[f->count++] = ring[slot];
-    }
+    uint64_t oldest = first & (h->capacity - 1);
+    take_whole(f, ring, first, oldest, slots);
+    take_whole(f, ring, first, 0, oldest < slots ? oldest : slots);
     f->overwritten = first;
     f->lost = kept - f->count;
     free(ring);
@@ -191,5 +209,5 @@ void prof_file_close(prof_file *file)
 
 const char *prof_file_label(const prof_file *file, uint32_t label)
 {
-    return label > 0 && label < file->header.labels ? file->labels + (size_t)label * file->header.label_bytes : "";
+    return label > 0 && label < file->label_count ? file->labels + (size_t)label * file->header.label_bytes : "";
 }

@@ -10,8 +10,9 @@
 
 typedef struct prof_file {
     weft_trace_header header; /* of version 1: zero where it has nothing; texts end with 0 */
-    char *labels;             /* header.labels texts of header.label_bytes each, all ended with 0 and printable */
-    weft_trace_comm *comms;   /* comm_count of them, entry 0 unused; those without a label were not written */
+    char *labels;             /* label_count texts of header.label_bytes each, all ended with 0 and printable */
+    uint32_t label_count;
+    weft_trace_comm *comms; /* comm_count of them, entry 0 unused; those without a label were not written */
     size_t comm_count;
     weft_trace_record *records; /* the whole ones, in order of their numbers */
     size_t count;

@@ -116,6 +116,21 @@ static void put_rows(json_writer *json, const prof_analysis *a)
     json_close(json, ']');
 }
 
+static void put_computing(json_writer *json, const prof_analysis *a)
+{
+    json_open(json, "computing", '[');
+    for (int i = 0; i < a->computing_count; i++) {
+        json_open(json, NULL, '{');
+        json_put_text(json, "name", a->computing[i].name);
+        json_put_whole(json, "count", (int64_t)a->computing[i].count);
+        put_ms(json, "ms", a->computing[i].sum);
+        put_ms(json, "beside_ms", a->computing[i].beside);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    put_ms(json, "unmarked_ms", a->unmarked);
+}
+
 static void put_ranks(json_writer *json, const prof_analysis *a)
 {
     json_open(json, "by_rank", '[');
@@ -152,6 +167,7 @@ void prof_print_json(FILE *out, const prof_analysis *a, double record_ns)
     put_budget(&json, "budget", &a->totals.mean);
     put_overlap(&json, a);
     put_rows(&json, a);
+    put_computing(&json, a);
     put_ranks(&json, a);
     json_put_whole(&json, "collectives_least", (int64_t)a->collectives_least);
     json_put_whole(&json, "collectives_most", (int64_t)a->collectives_most);

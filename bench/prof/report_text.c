@@ -220,6 +220,30 @@ static void print_rows(FILE *out, const prof_analysis *a)
         fputs("  none\n", out);
 }
 
+/* ---- spans ---- */
+
+static void print_computing(FILE *out, const prof_analysis *a)
+{
+    const prof_budget *b = &a->totals.mean;
+    double windows = (double)a->totals.windows;
+    if (a->computing_count == 0) {
+        fputs("\nCOMPUTING is marked by no span (weft_span_begin): what it is made of is not known\n", out);
+        return;
+    }
+    fputs("\nCOMPUTING                    calls    of one    ms a step:    beside\n", out);
+    fputs("                            a step        ms          all  operations\n", out);
+    for (int i = 0; i < a->computing_count && i < MOST_ROWS; i++) {
+        const prof_computing *c = &a->computing[i];
+        double calls = (double)c->count / windows;
+        fprintf(out, "  %-24.24s %7.4g %9.3f %12.2f %11.2f\n", c->name, calls, c->sum / calls * MS, c->sum * MS,
+                c->beside * MS);
+    }
+    if (a->computing_count > MOST_ROWS)
+        fprintf(out, "  %3d more (all: --json)\n", a->computing_count - MOST_ROWS);
+    fprintf(out, "  %-24s %7s %9s %12.2f   of %.2f ms of computing\n", "in no span", "", "", a->unmarked * MS,
+            (b->computing + b->hidden) * MS);
+}
+
 /* ---- ranks ---- */
 
 static void print_rank(FILE *out, const prof_analysis *a, int r)
@@ -290,6 +314,7 @@ void prof_print_text(FILE *out, const prof_analysis *a, double record_ns)
         print_budget(out, a);
         print_overlap(out, a);
         print_rows(out, a);
+        print_computing(out, a);
         print_ranks(out, a);
     }
     print_checks(out, a);

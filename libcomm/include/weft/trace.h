@@ -112,6 +112,10 @@ WEFT_API void weft_trace_step(weft_world *world, uint64_t step, uint64_t begin);
  *  Threads: one at a time. Blocks: never. Hot. */
 WEFT_API void weft_trace_step_as(weft_world *world, uint64_t step, uint64_t begin, uint32_t label);
 
+/** Record nothing from here on, or again: what is under way keeps its record. For measuring what tracing costs.
+ *  Threads: owner. Blocks: never. */
+WEFT_API void weft_trace_enable(weft_world *world, int on);
+
 /** How many records have been made. Threads: any. Blocks: never. */
 WEFT_API uint64_t weft_trace_count(const weft_world *world);
 /** Copy up to @p max records from number @p first on; those overwritten or unfinished are left out, those of
