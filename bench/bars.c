@@ -23,21 +23,22 @@ static void draw_row(FILE *out, const bars *b, const bars_row *row, double longe
 {
     double x = b->who, scale = longest > 0 ? (b->width - b->who - TOTAL) / longest : 0, middle = y + b->bar / 2;
     double letters = fmin(LETTERS, b->bar - 1);
+    int decimals = longest < 1 ? 3 : longest < 10 ? 2 : 1;
     char text[64];
     svg_group_open(out, "times");
     svg_text(out, 0, middle, &(svg_type){.size = letters, .colour = SVG_INK}, "%s", row->who);
     for (int i = 0; i < b->part_count; i++) {
         svg_box box = {x, y, row->ms[i] * scale, b->bar};
         svg_colour colour = b->parts[i].colour;
-        snprintf(text, sizeof text, "%s: %.2f ms", b->parts[i].name, row->ms[i]);
+        snprintf(text, sizeof text, "%s: %.3f ms", b->parts[i].name, row->ms[i]);
         svg_rect(out, box, &(svg_style){.fill = colour}, text);
-        snprintf(text, sizeof text, "%.1f", row->ms[i]);
+        snprintf(text, sizeof text, "%.*f", decimals, row->ms[i]);
         if (svg_text_width(text, letters) + 4 <= box.width)
             svg_text(out, x + box.width / 2, middle,
                      &(svg_type){.size = letters, .colour = svg_ink_on(colour), .anchor = SVG_MIDDLE}, "%s", text);
         x += box.width;
     }
-    svg_text(out, x + 8, middle, &(svg_type){.size = letters, .colour = SVG_INK}, "%.1f ms", sum_of(b, row));
+    svg_text(out, x + 8, middle, &(svg_type){.size = letters, .colour = SVG_INK}, "%.*f ms", decimals, sum_of(b, row));
     svg_group_close(out);
 }
 

@@ -26,7 +26,7 @@ static const char style[] =
     "table.grid { font-size: 0.85em; }\n"
     "table.grid th, table.grid td { padding: 0.2em 0.8em; border-bottom: 1px solid var(--shade);\n"
     "  text-align: right; white-space: nowrap; }\n"
-    "table.grid .word { text-align: left; }\n"
+    "table.grid .word { text-align: left; } table.grid td.long { white-space: normal; }\n"
     "table.grid .loud { background: var(--mark); }\n";
 
 /* What stands around the colours, in the dark. */

@@ -235,6 +235,7 @@ bool prof_page_write(FILE *out, const prof_page *p)
     if (a->totals.windows > 0) {
         prof_page_figures(out, a);
         prof_page_operations(out, a);
+        prof_page_computing(out, a);
         prof_page_late(out, p);
     }
     put_checks(out, a);

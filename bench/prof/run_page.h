@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run as a page that needs nothing else: where the time of a step went on each rank, timelines of some steps, what each
- * kind of operation cost, who came late, and what to do about it. */
+/* A run as a page that needs nothing else: where the time of a step went on each rank, timelines of some steps, what
+ * each kind of operation cost, who came late, and what to do about it. */
 #ifndef WEFT_BENCH_PROF_RUN_PAGE_H
 #define WEFT_BENCH_PROF_RUN_PAGE_H
 #include <stdio.h>
@@ -26,8 +26,9 @@ void prof_page_pick_ranks(prof_page *page);
 /* False: no memory. */
 bool prof_page_write(FILE *out, const prof_page *page);
 
-/* Its tables: the figures of the overlap, operations, ranks. */
+/* Its tables: the figures of the overlap, operations, spans, ranks. */
 void prof_page_figures(FILE *out, const prof_analysis *analysis);
+void prof_page_computing(FILE *out, const prof_analysis *analysis);
 void prof_page_operations(FILE *out, const prof_analysis *analysis);
 void prof_page_late(FILE *out, const prof_page *page);
 

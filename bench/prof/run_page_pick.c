@@ -47,7 +47,7 @@ void prof_page_pick_steps(prof_page *p)
     }
     if (count > 0) {
         qsort(lengths, (size_t)count, sizeof *lengths, by_length);
-        add_step(p, lengths[(count - 1) / 2].step, ", of median length");
+        add_step(p, lengths[(count - 1) / 2].step, count > 1 ? ", of median length" : NULL);
     }
     if (count > 1)
         add_step(p, lengths[count - 1].step, ", the longest");

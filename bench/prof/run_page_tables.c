@@ -29,66 +29,84 @@ static void close_table(FILE *out)
 
 /* ---- the figures of the overlap ---- */
 
-static void put_eta(FILE *out, const prof_totals *t)
+static void open_figure(FILE *out, const char *name)
 {
-    if (isnan(t->eta)) {
-        page_text(out, "td", "n/a");
-        page_text(out, "td class=\"word\"",
-                  "(serial \u2212 overlapped) / communication, by the stop-watch: no step was run serially");
-        return;
-    }
-    bool alone = !isnan(t->alone);
-    page_text(out, "td", "%.1f %%", 100 * t->eta);
-    page_text(out, "td class=\"word\"",
-              "(serial %.2f \u2212 overlapped %.2f) / communication %.2f ms%s, by the stop-watch", t->serial * MS,
-              t->mean.step * MS, (alone ? t->alone : t->serial_comm) * MS,
-              alone ? " by itself" : " of the serial steps");
+    fputs("<tr>", out);
+    page_text(out, "td class=\"word\"", "%s", name);
 }
 
-static void put_ideal(FILE *out, const char *what, const prof_ideal *i)
+static void close_figure(FILE *out)
 {
+    fputs("</tr>\n", out);
+}
+
+#define LONG "td class=\"word long\""
+
+static void put_hidden(FILE *out, const prof_budget *b)
+{
+    double communicating = b->hidden + b->exposed;
+    open_figure(out, "hidden / communication");
+    if (communicating > 0)
+        page_text(out, "td", "%.1f %%", prof_percent(b->hidden, communicating));
+    else
+        page_text(out, "td", "n/a");
+    page_text(out, LONG, "%.2f of %.2f ms, by intervals", b->hidden * MS, communicating * MS);
+    close_figure(out);
+}
+
+static void put_exposed(FILE *out, const prof_budget *b)
+{
+    char unknown[64] = "";
+    if (b->unknown > 0)
+        snprintf(unknown, sizeof unknown, ", %.2f ms of which that is not known", b->unknown * MS);
+    open_figure(out, "exposed / step");
+    page_text(out, "td", "%.1f %%", prof_percent(b->exposed, b->step));
+    page_text(out, LONG, "%.2f of %.2f ms, by intervals: %.2f ms before the last rank had come, %.2f ms of transfer%s",
+              b->exposed * MS, b->step * MS, b->skew * MS, b->transfer * MS, unknown);
+    close_figure(out);
+}
+
+static void put_eta(FILE *out, const prof_totals *t)
+{
+    bool alone = !isnan(t->alone);
+    open_figure(out, "\u03b7, what overlapping gained");
+    if (isnan(t->eta)) {
+        page_text(out, "td", "n/a");
+        page_text(out, LONG, "(serial \u2212 overlapped) / communication, by the stop-watch: no step was run serially");
+    } else {
+        page_text(out, "td", "%.1f %%", 100 * t->eta);
+        page_text(out, LONG, "(serial %.2f \u2212 overlapped %.2f) / communication %.2f ms%s, by the stop-watch",
+                  t->serial * MS, t->mean.step * MS, (alone ? t->alone : t->serial_comm) * MS,
+                  alone ? " by itself" : " of the serial steps");
+    }
+    close_figure(out);
+}
+
+static void put_ideal(FILE *out, const char *name, const char *done, const prof_ideal *i)
+{
+    open_figure(out, name);
     if (i->count == 0) {
         page_text(out, "td", "n/a");
-        page_text(out, "td class=\"word\"", "no bucket of weft was %s over several ranks", what);
-        return;
+        page_text(out, LONG, "no bucket of weft was %s over several ranks", done);
+    } else {
+        page_text(out, "td", "%.2f ms", i->ideal * MS);
+        page_text(out, LONG,
+                  "must stay exposed even if the overlap were perfect, by when buckets were ready and %s; %.2f ms were",
+                  i->alone ? "what they cost without computing" : "how long they moved bytes", i->exposed * MS);
     }
-    page_text(out, "td", "%.2f ms", i->ideal * MS);
-    page_text(out, "td class=\"word\"",
-              "must stay exposed even if the overlap were perfect, by when buckets were ready and %s; %.2f ms were",
-              i->alone ? "what they cost without computing" : "how long they moved bytes", i->exposed * MS);
+    close_figure(out);
 }
 
 void prof_page_figures(FILE *out, const prof_analysis *a)
 {
     static const char *const names[] = {" figure", "", " of what"};
-    const prof_budget *b = &a->totals.mean;
-    double communicating = b->hidden + b->exposed;
     page_text(out, "h2", "How well communication was hidden");
     open_table(out, names, 3);
-    fputs("<tr>", out);
-    page_text(out, "td class=\"word\"", "hidden / communication");
-    if (communicating > 0)
-        page_text(out, "td", "%.1f %%", prof_percent(b->hidden, communicating));
-    else
-        page_text(out, "td", "n/a");
-    page_text(out, "td class=\"word\"", "%.2f of %.2f ms, by intervals", b->hidden * MS, communicating * MS);
-    fputs("</tr>\n<tr>", out);
-    page_text(out, "td class=\"word\"", "exposed / step");
-    page_text(out, "td", "%.1f %%", prof_percent(b->exposed, b->step));
-    page_text(out, "td class=\"word\"",
-              "%.2f of %.2f ms, by intervals: %.2f ms before the last rank had come, %.2f ms of transfer, %.2f ms of "
-              "which that is not known",
-              b->exposed * MS, b->step * MS, b->skew * MS, b->transfer * MS, b->unknown * MS);
-    fputs("</tr>\n<tr>", out);
-    page_text(out, "td class=\"word\"", "\u03b7, what overlapping gained");
+    put_hidden(out, &a->totals.mean);
+    put_exposed(out, &a->totals.mean);
     put_eta(out, &a->totals);
-    fputs("</tr>\n<tr>", out);
-    page_text(out, "td class=\"word\"", "reductions at best");
-    put_ideal(out, "reduced", &a->reduces);
-    fputs("</tr>\n<tr>", out);
-    page_text(out, "td class=\"word\"", "gathers at best");
-    put_ideal(out, "gathered", &a->gathers);
-    fputs("</tr>\n", out);
+    put_ideal(out, "reductions at best", "reduced", &a->reduces);
+    put_ideal(out, "gathers at best", "gathered", &a->gathers);
     close_table(out);
     page_text(
         out, "p class=\"note\"",
@@ -186,6 +204,33 @@ void prof_page_operations(FILE *out, const prof_analysis *a)
               "step has. Marked: more than 2 %% of a step is exposed.");
     if (left > 0)
         page_text(out, "p class=\"note\"", "%d more with less exposed: weft prof report --json has all.", left);
+}
+
+/* ---- computing ---- */
+
+void prof_page_computing(FILE *out, const prof_analysis *a)
+{
+    static const char *const names[] = {" span", "a step", "of one, ms", "ms a step", "beside operations, ms a step"};
+    double windows = (double)a->totals.windows;
+    if (a->computing_count == 0)
+        return;
+    page_text(out, "h2", "Computing, by marked spans");
+    open_table(out, names, sizeof names / sizeof *names);
+    for (int i = 0; i < a->computing_count && i < ROWS; i++) {
+        const prof_computing *c = &a->computing[i];
+        double calls = (double)c->count / windows;
+        fputs("<tr>", out);
+        page_text(out, "td class=\"word\"", "%s", c->name);
+        page_text(out, "td", "%.4g", calls);
+        page_text(out, "td", "%.3f", c->sum / calls * MS);
+        page_text(out, "td", "%.2f", c->sum * MS);
+        page_text(out, "td", "%.2f", c->beside * MS);
+        fputs("</tr>\n", out);
+    }
+    close_table(out);
+    page_text(out, "p class=\"note\"", "%.2f ms of computing are in no span.", a->unmarked * MS);
+    if (a->computing_count > ROWS)
+        page_text(out, "p class=\"note\"", "%d more: weft prof report --json has all.", a->computing_count - ROWS);
 }
 
 /* ---- ranks ---- */

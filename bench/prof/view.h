@@ -17,8 +17,8 @@ typedef struct prof_view {
     bool (*write)(FILE *out, const prof_split *split, void *state); /* false: no memory */
 } prof_view;
 
-/* Write a view of the run in a folder into @p path or, if that is NULL, into its own file, which is then said on stderr.
- * An exit code, after a complaint if it is not EXIT_DONE. */
+/* Write a view of the run in a folder into @p path or, if that is NULL, into its own file, which is then said on
+ * stderr. An exit code, after a complaint if it is not EXIT_DONE. */
 int prof_view_write(const prof_view *view, const char *folder, const char *path, void *state);
 
 #endif
