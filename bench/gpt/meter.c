@@ -4,9 +4,11 @@
 
 #include <stdlib.h>
 
+enum { MOST = 1 << 20 };
+
 uint32_t gpt_meter_records(const gpt_options *o)
 {
-    enum { LEAST = 8192, MOST = 1 << 20, OF_LAYER = 12, OF_MODEL = 16, OF_CHUNK = 8 };
+    enum { LEAST = 8192, OF_LAYER = 12, OF_MODEL = 16, OF_CHUNK = 8 };
     double microbatches = (double)o->global_batch / o->micro_batch; /* on one data parallel rank */
     double each = OF_LAYER * (double)o->layers + OF_CHUNK * (double)o->virtual_stages + OF_MODEL;
     double buckets = 4 * OF_LAYER * (double)o->layers;
@@ -14,6 +16,13 @@ uint32_t gpt_meter_records(const gpt_options *o)
     while (records < MOST && records < 2 * (microbatches * each + buckets))
         records *= 2;
     return records;
+}
+
+uint32_t gpt_meter_ring(const gpt_options *o)
+{
+    enum { TIMES = 16 };
+    uint32_t records = gpt_meter_records(o), most = o->trace ? TIMES * records : records;
+    return most < MOST ? most : MOST;
 }
 
 int gpt_meter_open(gpt_meter *meter, weft_world *world, size_t records, gpt_failure *failure)

@@ -15,8 +15,10 @@ typedef struct gpt_meter {
     uint64_t first[2];    /* the first trace record of the lap before, and of this one */
 } gpt_meter;
 
-/* Records of the trace that two steps need, for weft_world_config. */
+/* Records of the trace that two steps need. */
 uint32_t gpt_meter_records(const gpt_options *options);
+/* Records of the ring, for weft_world_config: in files there is room for more steps, to be reported on. */
+uint32_t gpt_meter_ring(const gpt_options *options);
 
 /* The first lap begins. */
 int gpt_meter_open(gpt_meter *meter, weft_world *world, size_t records, gpt_failure *failure);

@@ -291,6 +291,6 @@ weft_world_config gpt_train_world(const gpt_run *run)
         return config;
     config.trace = run->options.trace;
     config.timeout_ms = (uint32_t)fmin(run->options.timeout_minutes * 60000, UINT32_MAX);
-    config.trace_records = gpt_meter_records(&run->options);
+    config.trace_records = gpt_meter_ring(&run->options);
     return config;
 }

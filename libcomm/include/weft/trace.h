@@ -101,7 +101,32 @@ WEFT_API uint64_t weft_trace_now(const weft_world *world);
 /** Nanoseconds of @p ticks. Threads: any. Blocks: never. */
 WEFT_API double weft_trace_ns(const weft_world *world, uint64_t ticks);
 
-/** Begin a span of computing. Returns its record, for weft_span_end(). Threads: any. Blocks: never. Hot. */
+/** Spans tell `weft prof` what computing is made of, and steps where one ends and the next begins: with WEFT_TRACE=DIR
+ *  any program gets the same report as `weft gpt`.
+ *
+ *  @code
+ *      #include <weft/buckets.h>
+ *
+ *      weft_result train_step(weft_world *world, weft_buckets *set, uint64_t number, void (*backward)(uint32_t param))
+ *      {
+ *          uint64_t began = weft_trace_now(world), span;
+ *          uint32_t label = weft_trace_label(world, "backward"), params = 4;
+ *          weft_result result = weft_buckets_begin(set, 1);
+ *          for (uint32_t param = params; result == WEFT_OK && param-- > 0;) {
+ *              span = weft_span_begin(world, label, param);
+ *              backward(param);
+ *              weft_span_end(world, span);
+ *              result = weft_buckets_mark_ready(set, param, WEFT_STREAM_HOST);
+ *          }
+ *          if (result == WEFT_OK)
+ *              result = weft_buckets_reduce(&set, 1, 0);
+ *          weft_trace_step(world, number, began);
+ *          return result;
+ *      }
+ *  @endcode
+ *
+ *  Begin a span of computing: one thing that the trainer does between its calls. Returns its record, for
+ *  weft_span_end(). Threads: any. Blocks: never. Hot. */
 WEFT_API uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number);
 /** End a span. Threads: any. Blocks: never. Hot. */
 WEFT_API void weft_span_end(weft_world *world, uint64_t span);

@@ -66,8 +66,8 @@ static bool says(char **lines, size_t count, const char *part)
 
 /* ---- unions ---- */
 
-/* Two operations at once, [10, 30) and [20, 40) ms, and waits [25, 38) and [28, 45): 30 ms communicate, not 40; of 20 ms
- * of waiting 15 are exposed, 5 idle. */
+/* Two operations at once, [10, 30) and [20, 40) ms, and waits [25, 38) and [28, 45): 30 ms communicate, not 40; of
+ * 20 ms of waiting 15 are exposed, 5 idle. */
 TEST(what_happens_at_once_counts_once)
 {
     analysed w;
