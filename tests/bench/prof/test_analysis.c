@@ -289,6 +289,24 @@ TEST(gathers_are_held_to_the_forward_that_needs_them)
     end(&w);
 }
 
+/* Eight bytes that take 9 ms because a gather is under way. */
+TEST(a_small_operation_behind_a_large_one_is_hinted_at)
+{
+    analysed w;
+    begin(&w);
+    for (int rank = 0; rank < 2; rank++) {
+        traced t = traced_rank(rank, 2, "one", 0);
+        uint16_t gather = traced_comm(&t, "weft.dp/set0/gather", rank, 2, 5), all = traced_comm(&t, "all", rank, 2, 6);
+        traced_collective(&t, gather, 1, "set0 gather 0", (traced_times){100 * MS, 120 * MS, 130 * MS, 130 * MS, 0});
+        traced_collective(&t, all, 1, "loss", (traced_times){101 * MS, 110 * MS, 101 * MS, 110 * MS, 0})->bytes = 8;
+        traced_step(&t, 1, "", 90 * MS, 150 * MS);
+        add(&w, &t);
+    }
+    analyse(&w);
+    CHECK(says(w.a.hints, w.a.hint_count, "loss moves 8 bytes and takes 9.0 ms once all ranks are there"));
+    end(&w);
+}
+
 /* ---- checks ---- */
 
 TEST(a_difference_in_launch_order_is_named)
