@@ -36,10 +36,12 @@ def run(o, *words):
     env = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     if core_type():
         env.setdefault("OPENBLAS_CORETYPE", core_type())
-    hosts = [o.weft, "hosts", "--hosts", HOSTS, "--rate", o.rate, "--timeout", 100, "--torch-env", "--prefix", "none", "--", *words]
-    done = subprocess.run(o.before.split() + [str(word) for word in hosts], env=env, capture_output=True, text=True)
+    hosts = [o.weft, "hosts", "--hosts", HOSTS, "--rate", o.rate, "--timeout", 100, "--torch-env", "--prefix", "none",
+             "--", *words]
+    words = o.before.split() + [str(word) for word in hosts]
+    done = subprocess.run(words, env=env, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{words[0]} ended with code {done.returncode}: {done.stderr[-2000:]}")
+        sys.exit(f"{' '.join(words)} ended with code {done.returncode}: {done.stderr[-2000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
@@ -48,8 +50,8 @@ def weft(o):
     *_, end = run(o, o.weft, "gpt", "--num-layers", s["layers"], "--hidden-size", s["hidden"], "--ffn-hidden-size",
                   s["ffn"], "--num-attention-heads", s["heads"], "--seq-length", s["sequence"], "--micro-batch-size",
                   MICRO_BATCH, "--global-batch-size", MICRO_BATCH * MICROBATCHES * HOSTS, "--ddp-bucket-size",
-                  BUCKET_ELEMENTS, "--last-bucket-size", LAST_ELEMENTS, "--lr", "1e-3", "--mock-data", "--split", "1,0", "--train-iters", STEPS, "--overlap",
-                  "compare", "--json", "-")
+                  BUCKET_ELEMENTS, "--last-bucket-size", LAST_ELEMENTS, "--lr", "1e-3", "--mock-data", "--split", "1,0",
+                  "--train-iters", STEPS, "--overlap", "compare", "--json", "-")
     c = end["summary"]["comparison"]
     return c["overlapped_ms"], c["forward_ms"] + c["backward_ms"] + c["optimizer_ms"], end["summary"]["params_total"]
 

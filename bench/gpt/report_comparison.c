@@ -12,7 +12,7 @@ static double computing(const gpt_times *t)
 }
 
 /* The stop-watch counts what a step lost otherwise; intervals count how long operations were under way, however slowly
- * they went. So what differs is one of three. */
+ * they went. What differs is one of these. */
 static void explain(FILE *text, const gpt_comparison *c)
 {
     double longer = computing(&c->overlapped) - computing(&c->serial);
@@ -22,8 +22,8 @@ static void explain(FILE *text, const gpt_comparison *c)
     fprintf(text,
             "they differ by more than %.0f points: computing took %+.1f ms beside operations, which use cores and "
             "memory too;\noperations were under way for %.1f ms with overlap, %.1f without, %.1f alone: they wait for "
-            "ranks that compute;\n%+.1f ms were idle\n",
-            100 * POINTS, longer, under_way, serial, c->talk_ms, idle);
+            "ranks that compute;\n%.1f ms of them were hidden without overlap too; %+.1f ms were idle\n",
+            100 * POINTS, longer, under_way, serial, c->talk_ms, c->serial.ms[GPT_TIME_HIDDEN], idle);
 }
 
 static void print_times(FILE *text, const char *who, const gpt_times *t)
