@@ -54,14 +54,42 @@ static float *divide(const weft_buckets *set, weft__adam_state *states, float *m
     return memory;
 }
 
+static weft_result take_memory(weft_adam *adam)
+{
+    const weft__set_gpu *gpu = adam->sets[0]->gpu;
+    size_t bytes = adam->memory_floats * sizeof *adam->memory;
+    if (!gpu) {
+        adam->memory = weft__alloc(bytes);
+        return adam->memory ? WEFT_OK : WEFT_E_NO_MEMORY;
+    }
+    const weft__device_calls *calls = gpu->device->calls;
+    WEFT_TRY(calls->alloc(gpu->device, bytes, (void **)&adam->memory));
+    WEFT_TRY(calls->alloc(gpu->device, sizeof *adam->verdict, (void **)&adam->verdict));
+    return calls->alloc_host(gpu->device, sizeof *adam->seen, (void **)&adam->seen);
+}
+
+static void give_memory(weft_adam *adam)
+{
+    const weft__set_gpu *gpu = adam->set_count ? adam->sets[0]->gpu : NULL;
+    if (!gpu) {
+        free(adam->memory);
+        return;
+    }
+    const weft__device_calls *calls = gpu->device->calls;
+    (void)calls->synchronize(gpu->device, gpu->stream);
+    calls->release(gpu->device, adam->memory);
+    calls->release(gpu->device, adam->verdict);
+    calls->release_host(gpu->device, adam->seen);
+}
+
 static weft_result make_states(weft_adam *adam)
 {
     for (uint32_t i = 0; i < adam->set_count; i++)
         adam->memory_floats += floats_of_set(adam->sets[i]);
-    adam->memory = weft__alloc(adam->memory_floats * sizeof *adam->memory);
     adam->states = weft__alloc(adam->set_count * sizeof *adam->states);
-    if (!adam->memory || !adam->states)
+    if (!adam->states)
         return WEFT_E_NO_MEMORY;
+    WEFT_TRY(take_memory(adam));
     float *memory = adam->memory;
     for (uint32_t i = 0; i < adam->set_count; i++) {
         adam->states[i] = weft__alloc(adam->sets[i]->bucket_count * sizeof *adam->states[i]);
@@ -82,6 +110,9 @@ static weft_result take_sets(weft_adam *adam, weft_buckets *const *sets, uint32_
         weft_buckets *set = sets[adam->set_count];
         if (set->has_optimizer)
             return weft__fail(WEFT_E_TWICE, "rank %d, set '%s': it has an optimizer already", set->rank, set->name);
+        if (!set->gpu != !sets[0]->gpu)
+            return weft__fail(WEFT_E_INVALID, "rank %d, set '%s': it is %s the GPU that set '%s' is %s", set->rank,
+                              set->name, set->gpu ? "on" : "not on", sets[0]->name, set->gpu ? "not on" : "on");
         set->has_optimizer = true;
         set->usage.state_bytes = floats_of_set(set) * sizeof(float);
         adam->sets[adam->set_count] = set;
@@ -116,6 +147,7 @@ void weft_adam_destroy(weft_adam *adam)
 {
     if (!adam)
         return;
+    give_memory(adam);
     for (uint32_t i = 0; i < adam->set_count; i++) {
         adam->sets[i]->has_optimizer = false;
         adam->sets[i]->usage.state_bytes = 0;
@@ -123,7 +155,6 @@ void weft_adam_destroy(weft_adam *adam)
             free(adam->states[i]);
     }
     free(adam->states);
-    free(adam->memory);
     free(adam->sets);
     free(adam);
 }
@@ -134,7 +165,14 @@ void weft_adam_reset(weft_adam *adam)
         return;
     adam->steps = 0;
     adam->skipping = false;
-    memset(adam->memory, 0, adam->memory_floats * sizeof *adam->memory);
+    const weft__set_gpu *gpu = adam->sets[0]->gpu;
+    if (!gpu) {
+        memset(adam->memory, 0, adam->memory_floats * sizeof *adam->memory);
+        return;
+    }
+    size_t words = sizeof *adam->verdict / sizeof(float);
+    (void)gpu->device->calls->fill(gpu->device, adam->memory, adam->memory_floats, sizeof(float), 0, gpu->stream);
+    (void)gpu->device->calls->fill(gpu->device, adam->verdict, words, sizeof(float), 0, gpu->stream);
 }
 
 weft__adamw weft__adam_rates(const weft_adam *adam, const weft_step *how, float clip, uint64_t number)
@@ -152,8 +190,8 @@ weft__adamw weft__adam_rates(const weft_adam *adam, const weft_step *how, float 
 }
 
 /* One owned part. @p at is its first element in the shard. */
-static void update_part(const weft_buckets *set, const weft__bucket *bucket, const weft__adam_state *state,
-                        const weft_owned *owned, size_t at, const weft__adamw *rates)
+static void update_on_host(const weft_buckets *set, const weft__bucket *bucket, const weft__adam_state *state,
+                           const weft_owned *owned, size_t at, const weft__adamw *rates)
 {
     float *master = state->master ? state->master + at : owned->data;
     void *data = state->master ? owned->data : NULL;
@@ -172,14 +210,30 @@ static void update_part(const weft_buckets *set, const weft__bucket *bucket, con
     }
 }
 
-void weft__adam_update(const weft_adam *adam, uint32_t set_index, uint32_t bucket_index, const weft__adamw *rates)
+static weft_result update_part(const weft_adam *adam, const weft_buckets *set, const weft__bucket *bucket,
+                               const weft__adam_state *state, const weft_owned *owned, size_t at,
+                               const weft__adamw *rates)
+{
+    const weft__set_gpu *gpu = set->gpu;
+    if (!gpu) {
+        update_on_host(set, bucket, state, owned, at, rates);
+        return WEFT_OK;
+    }
+    return gpu->device->calls->adamw(gpu->device, rates, adam->verdict, owned->count,
+                                     state->master ? state->master + at : owned->data, state->m + at, state->v + at,
+                                     owned->grad, bucket->grad_dtype, state->master ? owned->data : NULL, bucket->dtype,
+                                     gpu->stream);
+}
+
+weft_result weft__adam_update(const weft_adam *adam, uint32_t set_index, uint32_t bucket_index,
+                              const weft__adamw *rates)
 {
     const weft_buckets *set = adam->sets[set_index];
     const weft__bucket *bucket = &set->buckets[bucket_index];
     const weft__adam_state *state = &adam->states[set_index][bucket_index];
     const unsigned char *shard = bucket->view + weft__dtype_offset(bucket->shard_start, bucket->dtype);
     if (adam->steps == 0 && state->master)
-        set->vector->cast(state->master, WEFT_FP32, shard, bucket->dtype, bucket->shard_elements);
+        WEFT_TRY(weft__set_cast(set, state->master, WEFT_FP32, shard, bucket->dtype, bucket->shard_elements));
     for (uint32_t i = 0; i < bucket->owned_count; i++) {
         const weft_owned *owned = &bucket->owned[i];
         const weft_param *param = weft_params_get(set->params, owned->param);
@@ -188,6 +242,7 @@ void weft__adam_update(const weft_adam *adam, uint32_t set_index, uint32_t bucke
         if (param->flags & WEFT_PARAM_NO_DECAY)
             own.weight_decay = 0;
         size_t at = (size_t)((const unsigned char *)owned->data - shard) / weft_dtype_bytes(bucket->dtype);
-        update_part(set, bucket, state, owned, at, &own);
+        WEFT_TRY(update_part(adam, set, bucket, state, owned, at, &own));
     }
+    return WEFT_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "params.h"
 #include "set.h"
+#include "set_gpu.h"
 
 #define ALL_FLAGS                                                                                                \
     (WEFT__LAYOUT_FLAGS | WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP | WEFT_BUCKETS_UNUSED_ZERO | \
@@ -15,7 +16,7 @@
 
 static weft_result check_config(const weft_buckets_config *config)
 {
-    if (config->flags & ~(uint32_t)ALL_FLAGS || config->reserved)
+    if (config->flags & ~(uint32_t)ALL_FLAGS || config->reserved || config->reserved2)
         return weft__fail(WEFT_E_INVALID, "set '%s': unknown flags 0x%x", config->name, config->flags);
     if (config->reduction != WEFT_SUM && config->reduction != WEFT_AVERAGE)
         return weft__fail(WEFT_E_INVALID, "set '%s': gradients are summed or averaged, not reduced by %s", config->name,
@@ -64,6 +65,7 @@ static weft_result build(weft_buckets *set, const weft_buckets_config *config, c
     WEFT_TRY(weft__sums_take(set, comms));
     WEFT_TRY(weft__plan_make(set, config));
     WEFT_TRY(weft__comms_plan(set));
+    WEFT_TRY(weft__set_gpu_open(set, config->device));
     WEFT_TRY(weft__memory_make(set, config));
     if (set->flags & WEFT_BUCKETS_GUARD_UNACQUIRED)
         WEFT_TRY(weft__guard_make(set));
@@ -136,6 +138,7 @@ void weft_buckets_destroy(weft_buckets *set)
     weft__comms_release(set);
     weft__guard_release(set);
     weft__memory_release(set);
+    weft__set_gpu_close(set);
     weft__sums_release(set);
     free(set->ops);
     free(set->owned);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "layout.h"
 #include "set.h"
+#include "set_gpu.h"
 
 /* Take the trainer's memory for @p what of a buffer, or allocate it. */
 static weft_result take(weft_buckets *set, uint32_t buffer, const char *what, void *given, size_t given_bytes,
@@ -15,11 +16,15 @@ static weft_result take(weft_buckets *set, uint32_t buffer, const char *what, vo
 {
     if (!given) {
         void *memory;
-        WEFT_TRY(weft_memory_alloc(set->world, bytes, &memory));
+        weft_device device = set->gpu ? set->gpu->device->calls->kind : WEFT_DEVICE_HOST;
+        WEFT_TRY(weft_memory_alloc_on(set->world, device, bytes, &memory));
         *memory_out = memory;
         *ours_out = true;
         return WEFT_OK;
     }
+    if (set->gpu && !set->gpu->device->calls->owns(set->gpu->device, given))
+        return weft__fail(WEFT_E_INVALID, "set '%s': the arena for the %s of buffer %u is not memory of its GPU",
+                          set->name, what, buffer);
     if (given_bytes < bytes)
         return weft__fail(WEFT_E_INVALID, "set '%s': the arena for the %s of buffer %u has %zu bytes, it takes %zu",
                           set->name, what, buffer, given_bytes, bytes);
@@ -60,31 +65,32 @@ static weft_result check_apart(const weft_buckets *set)
     return WEFT_OK;
 }
 
-static void clear(const weft_buckets *set, unsigned char *memory, weft_dtype dtype, size_t start, size_t end)
+static weft_result clear(const weft_buckets *set, unsigned char *memory, weft_dtype dtype, size_t start, size_t end)
 {
-    set->vector->fill(memory + weft__dtype_offset(start, dtype), end - start, dtype, 0);
+    return weft__set_fill(set, memory + weft__dtype_offset(start, dtype), end - start, dtype, 0, weft__set_stream(set));
 }
 
 /* Clear what belongs to no param, and leave the values. */
-static void clear_padding(const weft_buckets *set, const weft__bucket *bucket)
+static weft_result clear_padding(const weft_buckets *set, const weft__bucket *bucket)
 {
     size_t at = bucket->place->start;
     for (uint32_t i = 0; i < bucket->place->param_count; i++) {
         const weft_layout_place *place = weft_layout_param_at(set->layout, bucket->place->params[i]);
-        clear(set, bucket->params, bucket->dtype, at - bucket->place->start, place->start - bucket->place->start);
+        WEFT_TRY(
+            clear(set, bucket->params, bucket->dtype, at - bucket->place->start, place->start - bucket->place->start));
         at = place->end;
     }
-    clear(set, bucket->params, bucket->dtype, at - bucket->place->start, bucket->elements);
+    return clear(set, bucket->params, bucket->dtype, at - bucket->place->start, bucket->elements);
 }
 
-static void bind_bucket(weft_buckets *set, weft__bucket *bucket)
+static weft_result bind_bucket(weft_buckets *set, weft__bucket *bucket)
 {
     const weft__memory *memory = &set->memory[bucket->place->buffer];
     bucket->params = memory->params + weft__dtype_offset(bucket->place->start, bucket->dtype);
     bucket->grads = memory->grads + weft__dtype_offset(bucket->place->start, bucket->grad_dtype);
     bucket->view = bucket->params;
-    clear_padding(set, bucket);
-    clear(set, bucket->grads, bucket->grad_dtype, 0, bucket->elements);
+    WEFT_TRY(clear_padding(set, bucket));
+    return clear(set, bucket->grads, bucket->grad_dtype, 0, bucket->elements);
 }
 
 weft_result weft__memory_make(weft_buckets *set, const weft_buckets_config *config)
@@ -112,8 +118,8 @@ weft_result weft__memory_make(weft_buckets *set, const weft_buckets_config *conf
     }
     WEFT_TRY(check_apart(set));
     for (uint32_t i = 0; i < set->bucket_count; i++)
-        bind_bucket(set, &set->buckets[i]);
-    return WEFT_OK;
+        WEFT_TRY(bind_bucket(set, &set->buckets[i]));
+    return weft__set_pass(set, weft__set_stream(set), WEFT_STREAM_HOST); /* the trainer writes there next */
 }
 
 static bool is_stuck(const weft_buckets *set)

@@ -7,6 +7,7 @@
 #include "base/reserved.h"
 #include "base/verdict.h"
 #include "set.h"
+#include "set_gpu.h"
 
 #define MOST_WORKS 4096 /* that a comm can have in flight */
 
@@ -91,6 +92,10 @@ static weft_result start(const weft_buckets *set, const request *r)
     config.works = r->works;
     config.p2p_channels = 0;
     config.flags |= WEFT_COMM_NO_P2P | WEFT__COMM_OWN;
+    if (set->gpu && config.device == WEFT_DEVICE_HOST) { /* the given one is only talked on */
+        config.device = set->gpu->device->calls->kind;
+        config.backend = NULL;
+    }
     if (result == WEFT_OK)
         result = weft_comm_create_start(set->world, name, ranks, size, &config, r->made);
     return result == WEFT_E_INVALID ? refuse_name(set, r) : result;

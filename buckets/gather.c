@@ -2,6 +2,7 @@
 /* From the shards back to every rank: gathers, and waiting for the params that are needed next. */
 #include "base/error.h"
 #include "set.h"
+#include "set_gpu.h"
 
 void weft__gather_make(weft_buckets *set)
 {
@@ -18,13 +19,25 @@ void weft__gather_make(weft_buckets *set)
     }
 }
 
+/* On a GPU others may still come: remember where on @p stream it has been gathered. */
+static weft_result note_stream(weft_buckets *set, const weft__bucket *bucket, weft_stream stream)
+{
+    size_t index = (size_t)(bucket - set->buckets);
+    if (!set->gpu)
+        return WEFT_OK;
+    set->gpu->gatherer[index] = stream;
+    if (stream.kind == WEFT_DEVICE_HOST)
+        return WEFT_OK;
+    return set->gpu->device->calls->record(set->gpu->device, set->gpu->gathered[index], stream);
+}
+
 weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_work after, weft_stream stream)
 {
     WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_GATHER, WEFT_LAYOUT_NONE));
     set->usage.gathers++;
     if (set->flags & WEFT_BUCKETS_UNSHARDED) { /* every rank has made all values itself */
         bucket->phase = WEFT__FRESH;
-        return WEFT_OK;
+        return note_stream(set, bucket, stream);
     }
     weft__guard_close(bucket);
     bucket->gather.what.after = after;
@@ -36,11 +49,24 @@ weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_wor
     return weft__phase_move(set, bucket, WEFT__CALL_GATHER);
 }
 
+/* It has been acquired before, perhaps for another stream. */
+static weft_result follow(weft_buckets *set, const weft__bucket *bucket, weft_stream stream)
+{
+    size_t index = (size_t)(bucket - set->buckets);
+    weft__set_gpu *gpu = set->gpu;
+    if (!gpu || gpu->gatherer[index].kind == WEFT_DEVICE_HOST || gpu->gatherer[index].handle == stream.handle)
+        return WEFT_OK;
+    if (stream.kind == WEFT_DEVICE_HOST)
+        return gpu->device->calls->await(gpu->device, gpu->gathered[index]);
+    return gpu->device->calls->order(gpu->device, stream, gpu->gathered[index]);
+}
+
 weft_result weft__gather_finish(weft_buckets *set, weft__bucket *bucket, weft_stream stream)
 {
     if (bucket->phase != WEFT__GATHERING)
-        return WEFT_OK;
+        return follow(set, bucket, stream);
     WEFT_TRY(weft__op_finish(&bucket->gather, stream));
+    WEFT_TRY(note_stream(set, bucket, stream));
     weft__guard_open(bucket);
     bucket->phase = set->window == WEFT__WINDOW_CLOSED ? WEFT__FRESH : WEFT__ACCUMULATING;
     return WEFT_OK;
@@ -53,7 +79,7 @@ weft_result weft_buckets_gather(weft_buckets *set, uint32_t bucket, weft_stream 
     if (bucket >= set->bucket_count)
         return weft__fail(WEFT_E_RANGE, "rank %d, set '%s': no bucket %u, there are %u", set->rank, set->name, bucket,
                           set->bucket_count);
-    WEFT_TRY(weft__host_stream(set, stream));
+    WEFT_TRY(weft__set_takes(set, stream));
     return weft__gather_start(set, &set->buckets[bucket], WEFT_WORK_NONE, stream);
 }
 
@@ -65,7 +91,7 @@ weft_result weft_buckets_acquire(weft_buckets *set, uint32_t first, uint32_t cou
     if (count > params || first > params - count)
         return weft__fail(WEFT_E_RANGE, "rank %d, set '%s': params %u to %llu of %u are to be acquired", set->rank,
                           set->name, first, (unsigned long long)first + count, params);
-    WEFT_TRY(weft__host_stream(set, stream));
+    WEFT_TRY(weft__set_takes(set, stream));
     for (uint32_t i = first; i < first + count; i++)
         if (set->marks[i].bucket != WEFT_LAYOUT_NONE)
             WEFT_TRY(weft__gather_finish(set, &set->buckets[set->marks[i].bucket], stream));

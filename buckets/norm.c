@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "set.h"
+#include "set_gpu.h"
 
 /* What one rank gives to the others. */
 enum { HIGH, LOW, FOUND, PER_RANK };
@@ -26,16 +27,28 @@ static size_t counted(const weft_buckets *set, const weft__bucket *bucket, const
     return part + (rank < rest);
 }
 
-weft__double2 weft__norm_squares(const weft_buckets *set, const weft__bucket *bucket)
+weft_result weft__norm_begin(weft_buckets *set)
+{
+    if (!set->gpu)
+        return WEFT_OK;
+    return weft__set_fill(set, set->gpu->sum, sizeof *set->gpu->sum / sizeof(double), WEFT_FP64, 0, set->gpu->stream);
+}
+
+weft_result weft__norm_add(weft_buckets *set, weft__bucket *bucket)
 {
     weft__double2 sum = {0, 0};
     for (uint32_t i = 0; i < bucket->owned_count; i++) {
         const weft_owned *owned = &bucket->owned[i];
         size_t first, count = counted(set, bucket, owned, &first);
         const unsigned char *grad = (const unsigned char *)owned->grad + weft__dtype_offset(first, bucket->grad_dtype);
-        sum = weft__double2_add(sum, set->vector->sum_of_squares(grad, count, bucket->grad_dtype));
+        if (set->gpu)
+            WEFT_TRY(set->gpu->device->calls->sum_of_squares(set->gpu->device, grad, count, bucket->grad_dtype,
+                                                             set->gpu->sum, set->gpu->stream));
+        else
+            sum = weft__double2_add(sum, set->vector->sum_of_squares(grad, count, bucket->grad_dtype));
     }
-    return sum;
+    bucket->squares = sum;
+    return WEFT_OK;
 }
 
 static bool less(weft__double2 a, double b)
@@ -75,16 +88,37 @@ static const weft_buckets *meeting_set(weft_buckets *const *sets, uint32_t count
     return least;
 }
 
+static weft_result check_reduced(weft_buckets *const *sets, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t b = 0; b < sets[i]->bucket_count; b++)
+            WEFT_TRY(weft__phase_check(sets[i], &sets[i]->buckets[b], WEFT__CALL_NORM, WEFT_LAYOUT_NONE));
+    return WEFT_OK;
+}
+
+weft_result weft__norm_judge(weft_buckets *const *sets, uint32_t count, const weft__step_rule *rule,
+                             weft__step_verdict *verdict)
+{
+    WEFT_TRY(check_reduced(sets, count));
+    const weft_buckets *meeting = meeting_set(sets, count);
+    weft__set_gpu *gpu = meeting->gpu;
+    const weft__device_calls *calls = gpu->device->calls;
+    weft_comm *comm = meeting->norm_comm;
+    WEFT_TRY(weft__set_fill(meeting, gpu->total, 2, WEFT_FP64, 0, gpu->stream));
+    for (uint32_t i = 0; i < count; i++)
+        WEFT_TRY(calls->fold(gpu->device, sets[i]->gpu->sum, gpu->total, gpu->stream));
+    WEFT_TRY(weft_all_gather_run(comm, gpu->total, gpu->totals, 2, WEFT_FP64, gpu->stream));
+    return calls->judge(gpu->device, gpu->totals, weft_comm_size(comm), rule, verdict, gpu->stream);
+}
+
 weft_result weft__norm_exchange(weft_buckets *const *sets, uint32_t count, float *norm_out, int *nonfinite_rank_out)
 {
     weft__double2 sum = {0, 0};
     bool found = false;
+    WEFT_TRY(check_reduced(sets, count));
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t b = 0; b < sets[i]->bucket_count; b++) {
-            const weft__bucket *bucket = &sets[i]->buckets[b];
-            WEFT_TRY(weft__phase_check(sets[i], bucket, WEFT__CALL_NORM, WEFT_LAYOUT_NONE));
-            sum = weft__double2_add(sum, bucket->squares);
-        }
+        for (uint32_t b = 0; b < sets[i]->bucket_count; b++)
+            sum = weft__double2_add(sum, sets[i]->buckets[b].squares);
         found = found || sets[i]->found_nonfinite;
     }
     weft_comm *comm = meeting_set(sets, count)->norm_comm;
@@ -104,6 +138,24 @@ weft_result weft__norm_exchange(weft_buckets *const *sets, uint32_t count, float
     return WEFT_OK;
 }
 
+/* With a verdict that nobody else sees; the host waits for it. */
+static weft_result norm_of_gpu(weft_buckets *const *sets, uint32_t count, float *norm_out)
+{
+    const weft__set_gpu *gpu = sets[0]->gpu;
+    const weft__device_calls *calls = gpu->device->calls;
+    const weft__step_rule rule = {0};
+    weft__step_verdict verdict, *there;
+    WEFT_TRY(calls->alloc(gpu->device, sizeof verdict, (void **)&there));
+    weft_result result = weft__norm_judge(sets, count, &rule, there);
+    if (result == WEFT_OK)
+        result = calls->copy(gpu->device, &verdict, there, sizeof verdict, gpu->stream);
+    if (result == WEFT_OK)
+        result = calls->synchronize(gpu->device, gpu->stream);
+    calls->release(gpu->device, there);
+    *norm_out = result == WEFT_OK ? (float)verdict.norm : 0;
+    return result;
+}
+
 size_t weft__norm_room(int ranks)
 {
     return ((size_t)ranks + 1) * PER_RANK * sizeof(double);
@@ -115,5 +167,7 @@ weft_result weft_buckets_norm(weft_buckets *const *sets, uint32_t count, float *
     WEFT_TRY(weft__check_sets(sets, count));
     if (!norm_out)
         return weft__fail(WEFT_E_INVALID, "buckets: no place for the norm");
+    if (sets[0]->gpu)
+        return norm_of_gpu(sets, count, norm_out);
     return weft__norm_exchange(sets, count, norm_out, &nonfinite_rank);
 }

@@ -105,11 +105,3 @@ weft_result weft__phase_move(const weft_buckets *set, weft__bucket *bucket, weft
     bucket->phase = rules[call][bucket->phase].next;
     return WEFT_OK;
 }
-
-weft_result weft__host_stream(const weft_buckets *set, weft_stream stream)
-{
-    if (stream.kind == 0)
-        return WEFT_OK;
-    return weft__fail(WEFT_E_UNSUPPORTED, "rank %d, set '%s': a device stream, but the set is on the host", set->rank,
-                      set->name);
-}

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "set.h"
+#include "set_gpu.h"
 
 static uint64_t marks_of(const weft_buckets *set, const weft__mark *mark)
 {
@@ -57,20 +58,31 @@ static weft_result refuse_incomplete(const weft_buckets *set)
     return weft__fail(WEFT_E_BUG, "set '%s': marks were miscounted", set->name);
 }
 
-static void open_window(weft_buckets *set)
+/* Gradients are cleared behind the step that read them. */
+static weft_result open_window(weft_buckets *set, weft_stream stream)
 {
+    weft_stream where = stream.kind == WEFT_DEVICE_HOST ? weft__set_stream(set) : stream;
+    if (set->gpu)
+        WEFT_TRY(set->gpu->device->calls->order(set->gpu->device, where, set->gpu->stepped));
     for (uint32_t i = 0; i < set->bucket_count; i++) {
         weft__bucket *bucket = &set->buckets[i];
-        set->vector->fill(bucket->grads, bucket->elements, bucket->grad_dtype, 0);
+        WEFT_TRY(weft__set_fill(set, bucket->grads, bucket->elements, bucket->grad_dtype, 0, where));
     }
     set->next_launch = 0;
     set->found_nonfinite = false;
+    return weft__set_pass(set, where, stream);
 }
 
 weft_result weft_buckets_begin(weft_buckets *set, int last)
 {
+    return weft_buckets_begin_on(set, last, WEFT_STREAM_HOST);
+}
+
+weft_result weft_buckets_begin_on(weft_buckets *set, int last, weft_stream stream)
+{
     if (!set)
         return weft__fail(WEFT_E_INVALID, "buckets: no set");
+    WEFT_TRY(weft__set_takes(set, stream));
     if (set->window == WEFT__WINDOW_LAST)
         return weft__fail(WEFT_E_STATE,
                           "rank %d, set '%s': a microbatch begins, but the last one of the window has: step", set->rank,
@@ -81,10 +93,12 @@ weft_result weft_buckets_begin(weft_buckets *set, int last)
     for (uint32_t i = 0; i < set->bucket_count; i++)
         WEFT_TRY(weft__phase_check(set, &set->buckets[i], WEFT__CALL_BEGIN, WEFT_LAYOUT_NONE));
     if (opens)
-        open_window(set);
+        WEFT_TRY(open_window(set, stream));
     for (uint32_t i = 0; i < set->bucket_count; i++) {
         WEFT_TRY(weft__phase_move(set, &set->buckets[i], WEFT__CALL_BEGIN));
         set->buckets[i].pending = set->buckets[i].place->param_count;
+        set->buckets[i].scattered = false;
+        set->buckets[i].stream = WEFT_STREAM_HOST;
     }
     set->window = last ? WEFT__WINDOW_LAST : WEFT__WINDOW_OPEN;
     set->begun = late && !opens ? set->begun + 1 : 1;
@@ -107,24 +121,42 @@ weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t st
     if (bucket->grad_dtype != WEFT_FP32)
         return weft__refuse(set, bucket, param, WEFT_E_UNSUPPORTED, "its gradient is kept in %s: add to it yourself",
                             weft_dtype_string(bucket->grad_dtype));
+    if (set->gpu)
+        return weft__refuse(set, bucket, param, WEFT_E_UNSUPPORTED, "its gradient is on a GPU: add to it yourself");
     if (!grad && count)
         return weft__refuse(set, bucket, param, WEFT_E_INVALID, "no gradient to add");
     set->vector->accumulate((float *)weft_buckets_grad(set, param) + start, grad, dtype, count);
     return WEFT_OK;
 }
 
+/* The bucket is reduced behind this stream, too: what the others hold is gathered where it will be launched. */
+static weft_result join_stream(weft_buckets *set, weft__bucket *bucket, weft_stream stream)
+{
+    bool other = bucket->stream.kind != stream.kind || bucket->stream.handle != stream.handle;
+    if (set->gpu && other && bucket->stream.kind != WEFT_DEVICE_HOST) {
+        WEFT_TRY(weft__set_pass(set, bucket->stream, set->gpu->launches));
+        bucket->scattered = true;
+    }
+    bucket->stream = stream.kind == WEFT_DEVICE_HOST && bucket->scattered ? bucket->stream : stream;
+    return WEFT_OK;
+}
+
 static weft_result complete(weft_buckets *set, weft__bucket *bucket, weft_stream stream)
 {
-    WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_COMPLETE));
-    bucket->stream = stream;
-    return WEFT_OK;
+    WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_COMPLETE, WEFT_LAYOUT_NONE));
+    WEFT_TRY(join_stream(set, bucket, stream));
+    if (bucket->scattered) {
+        WEFT_TRY(weft__set_pass(set, bucket->stream, set->gpu->launches));
+        bucket->stream = set->gpu->launches;
+    }
+    return weft__phase_move(set, bucket, WEFT__CALL_COMPLETE);
 }
 
 weft_result weft_buckets_mark_ready(weft_buckets *set, uint32_t param, weft_stream stream)
 {
     WEFT_TRY(check_param(set, param));
     WEFT_TRY(check_open(set, param));
-    WEFT_TRY(weft__host_stream(set, stream));
+    WEFT_TRY(weft__set_takes(set, stream));
     weft__mark *mark = &set->marks[param];
     weft__bucket *bucket = &set->buckets[mark->bucket];
     bool begins = marks_of(set, mark) % mark->contributions == 0;
@@ -134,8 +166,10 @@ weft_result weft_buckets_mark_ready(weft_buckets *set, uint32_t param, weft_stre
     set->incomplete += begins && !ends;
     set->incomplete -= !begins && ends;
     bool final = mark->count == marks_due(set, mark);
-    if (!final || set->window != WEFT__WINDOW_LAST || --bucket->pending)
+    if (!final || set->window != WEFT__WINDOW_LAST)
         return WEFT_OK;
+    if (--bucket->pending)
+        return join_stream(set, bucket, stream);
     WEFT_TRY(complete(set, bucket, stream));
     return set->flags & WEFT_BUCKETS_REDUCE_AT_STEP ? WEFT_OK : weft__launch_due(set);
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "set.h"
+#include "set_gpu.h"
 
 uint32_t weft__bucket_label(const weft_buckets *set, const weft__bucket *bucket, const char *what)
 {
@@ -73,21 +74,34 @@ weft_result weft__reduce_make(weft_buckets *set)
     return WEFT_OK;
 }
 
-weft_result weft__reduce_start(weft_buckets *set, weft__bucket *bucket)
+/* How much of the chain is started when the bucket is full. On a GPU sums over ranks of other stages come last in the
+ * window: all that a device is given may go through one queue, where they would wait before messages that the others
+ * need to come as far. */
+static uint32_t prompt_count(const weft_buckets *set, const weft__bucket *bucket)
 {
-    WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_LAUNCH, WEFT_LAYOUT_NONE));
-    weft_work before = WEFT_WORK_NONE;
-    for (uint32_t i = 0; i < bucket->reduce_count; i++) {
+    return set->gpu && bucket->reduce_count ? 1 + (bucket->lane->replica != NULL) : bucket->reduce_count;
+}
+
+/* Operations @p first ... end - 1 of the chain, each behind the one before. */
+static weft_result start_chain(weft_buckets *set, weft__bucket *bucket, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
         weft__op *op = &bucket->reduce[i];
-        op->what.after = before;
+        op->what.after = i > 0 ? bucket->reduce[i - 1].work : WEFT_WORK_NONE;
         weft_result result = weft_collective_start(op->comm, &op->what, bucket->stream, &op->work);
         if (result != WEFT_OK && i > 0) /* the chain has begun and cannot be made whole: tell its ranks */
             (void)weft_comm_abort_because(op->comm, weft_last_error());
         WEFT_TRY(result);
         if (i == 0)
             WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_LAUNCH));
-        before = op->work;
     }
+    return WEFT_OK;
+}
+
+weft_result weft__reduce_start(weft_buckets *set, weft__bucket *bucket)
+{
+    WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_LAUNCH, WEFT_LAYOUT_NONE));
+    WEFT_TRY(start_chain(set, bucket, 0, prompt_count(set, bucket)));
     set->usage.reductions++;
     return WEFT_OK;
 }
@@ -113,12 +127,12 @@ static weft_result finish(weft_buckets *set, weft__bucket *bucket, double diviso
         return WEFT_OK;
     WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_FINISH, WEFT_LAYOUT_NONE));
     for (uint32_t i = 0; i < bucket->reduce_count; i++)
-        WEFT_TRY(weft__op_finish(&bucket->reduce[i], WEFT_STREAM_HOST));
+        WEFT_TRY(weft__op_finish(&bucket->reduce[i], weft__set_stream(set)));
     double factor = bucket->lane->scale / (divisor != 0 ? divisor : 1);
     void *shard = bucket->grads + weft__dtype_offset(bucket->shard_start, bucket->grad_dtype);
     if (factor != 1)
-        set->vector->scale(shard, bucket->shard_elements, bucket->grad_dtype, factor);
-    bucket->squares = weft__norm_squares(set, bucket);
+        WEFT_TRY(weft__set_scale(set, shard, bucket->shard_elements, bucket->grad_dtype, factor));
+    WEFT_TRY(weft__norm_add(set, bucket));
     return weft__phase_move(set, bucket, WEFT__CALL_FINISH);
 }
 
@@ -131,6 +145,16 @@ static weft_result finish_all(weft_buckets *const *sets, uint32_t count, bool me
             weft__bucket *bucket = weft__launched(sets[i], b);
             if (bucket->meets_copies == meets_copies)
                 WEFT_TRY(finish(sets[i], bucket, divisor));
+        }
+    return WEFT_OK;
+}
+
+static weft_result start_rest(weft_buckets *const *sets, uint32_t count)
+{
+    for (uint32_t i = count; i-- > 0;)
+        for (uint32_t b = 0; b < sets[i]->bucket_count; b++) {
+            weft__bucket *bucket = weft__launched(sets[i], b);
+            WEFT_TRY(start_chain(sets[i], bucket, prompt_count(sets[i], bucket), bucket->reduce_count));
         }
     return WEFT_OK;
 }
@@ -167,6 +191,9 @@ weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, doubl
     }
     for (uint32_t i = 0; i < count; i++)
         WEFT_TRY(weft__ready_all(sets[i]));
+    for (uint32_t i = 0; i < count; i++)
+        WEFT_TRY(weft__norm_begin(sets[i]));
+    WEFT_TRY(start_rest(sets, count));
     WEFT_TRY(finish_all(sets, count, false, divisor));
     WEFT_TRY(finish_all(sets, count, true, divisor));
     for (uint32_t i = 0; i < count; i++) {

@@ -45,7 +45,8 @@ typedef struct weft__sum {
 typedef struct weft__bucket {
     weft__bucket_phase phase;
     uint32_t pending;   /* params that are not final yet in the last microbatch */
-    weft_stream stream; /* of the mark that completed it */
+    weft_stream stream; /* of its last mark, then: behind which it is reduced */
+    bool scattered;     /* its marks came on several streams of a GPU */
     const weft_layout_bucket *place;
     weft__bucket_lane *lane;
     weft_dtype dtype, grad_dtype;
@@ -83,11 +84,14 @@ typedef struct weft__memory {
     bool params_ours, grads_ours;
 } weft__memory;
 
+typedef struct weft__set_gpu weft__set_gpu;
+
 struct weft_buckets {
     weft_params *params;
     weft_layout *layout;
     weft_world *world;
-    const weft__vector *vector;
+    const weft__vector *vector; /* arithmetic on the host, ... */
+    weft__set_gpu *gpu;         /* ... unless it is on a GPU */
     char *name;
     uint32_t flags;
     weft_reduction reduction;
@@ -134,8 +138,6 @@ weft_result weft__refuse(const weft_buckets *set, const weft__bucket *bucket, ui
 weft_result weft__phase_check(const weft_buckets *set, const weft__bucket *bucket, weft__call call, uint32_t param);
 /* The same, and go on to the phase that follows. */
 weft_result weft__phase_move(const weft_buckets *set, weft__bucket *bucket, weft__call call);
-/* Streams of devices cannot be used with a set on the host. */
-weft_result weft__host_stream(const weft_buckets *set, weft_stream stream);
 
 /* agree.c: all ranks that the given comms join learn whether all are well; else all get the same failure. */
 weft_result weft__agree(const weft_buckets_comms *comms, weft_result mine);
@@ -185,8 +187,10 @@ uint32_t weft__bucket_label(const weft_buckets *set, const weft__bucket *bucket,
 weft_result weft__check_sets(weft_buckets *const *sets, uint32_t count);
 /* norm.c: bytes of the room for the exchange among @p ranks. */
 size_t weft__norm_room(int ranks);
-/* The squares that this rank counts in a bucket. */
-weft__double2 weft__norm_squares(const weft_buckets *set, const weft__bucket *bucket);
+/* A window ends: nothing is counted yet. */
+weft_result weft__norm_begin(weft_buckets *set);
+/* Count the squares of a bucket that are this rank's to count. */
+weft_result weft__norm_add(weft_buckets *set, weft__bucket *bucket);
 /* The norm over all ranks; *nonfinite_rank_out is the lowest world rank whose check found something, or -1. */
 weft_result weft__norm_exchange(weft_buckets *const *sets, uint32_t count, float *norm_out, int *nonfinite_rank_out);
 /* The square root, rounded once. */

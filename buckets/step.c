@@ -32,19 +32,20 @@ static float clip_of(const weft_step *how, float norm)
     return clip < 1 ? (float)clip : 1;
 }
 
-static void update_bucket(const weft_adam *adam, uint32_t index, uint32_t bucket, const weft__adamw *rates)
+static weft_result update_bucket(const weft_adam *adam, uint32_t index, uint32_t bucket, const weft__adamw *rates)
 {
     weft_buckets *set = adam->sets[index];
     uint64_t span = weft_span_begin(set->world, set->step_label, bucket);
-    weft__adam_update(adam, index, bucket, rates);
+    weft_result result = weft__adam_update(adam, index, bucket, rates);
     weft_span_end(set->world, span);
+    return result;
 }
 
 /* Sets have comms of their own: gathers of one wait for the last of the set before (*last), so as not to share the
  * links with it. @p after: that one, for the first of a set. */
 static weft_result gather_bucket(weft_buckets *set, weft__bucket *bucket, weft_work *after, weft_work *last)
 {
-    WEFT_TRY(weft__gather_start(set, bucket, *after, WEFT_STREAM_HOST));
+    WEFT_TRY(weft__gather_start(set, bucket, *after, weft__set_stream(set)));
     *last = bucket->gather.work.value ? bucket->gather.work : *last;
     *after = WEFT_WORK_NONE;
     return WEFT_OK;
@@ -58,7 +59,7 @@ static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw
     for (uint32_t i = set->bucket_count; i-- > 0;) {
         weft__bucket *bucket = weft__launched(set, i);
         WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_STEP));
-        update_bucket(adam, index, (uint32_t)(bucket - set->buckets), rates);
+        WEFT_TRY(update_bucket(adam, index, (uint32_t)(bucket - set->buckets), rates));
         if (gather)
             WEFT_TRY(gather_bucket(set, bucket, &after, last));
     }
@@ -85,8 +86,8 @@ static weft_result update_all(weft_adam *adam, const weft_step *how, float clip)
         WEFT_TRY(gather_set(adam->sets[i], &last));
     for (uint32_t i = 0; i < adam->set_count; i++)
         if (adam->sets[i]->flags & WEFT_BUCKETS_GATHER_IN_STEP)
-            WEFT_TRY(
-                weft_buckets_acquire(adam->sets[i], 0, weft_params_count(adam->sets[i]->params), WEFT_STREAM_HOST));
+            WEFT_TRY(weft_buckets_acquire(adam->sets[i], 0, weft_params_count(adam->sets[i]->params),
+                                          weft__set_stream(adam->sets[i])));
     return WEFT_OK;
 }
 
@@ -113,6 +114,35 @@ static weft_result skip_all(weft_adam *adam)
     return WEFT_OK;
 }
 
+/* All of it is queued; only a report has to be waited for. */
+static weft_result step_on_gpu(weft_adam *adam, const weft_step *how, weft_step_report *report)
+{
+    const weft__set_gpu *gpu = adam->sets[0]->gpu;
+    const weft__device_calls *calls = gpu->device->calls;
+    const weft__step_rule rule = {
+        .clip = how->clip_norm, .clip_epsilon = (float)CLIP_EPSILON, .beta1 = adam->beta1, .beta2 = adam->beta2};
+    WEFT_TRY(weft__norm_judge(adam->sets, adam->set_count, &rule, adam->verdict));
+    if (report)
+        WEFT_TRY(calls->copy(gpu->device, adam->seen, adam->verdict, sizeof *adam->seen, gpu->stream));
+    WEFT_TRY(calls->record(gpu->device, gpu->judged, gpu->stream));
+    WEFT_TRY(weft__set_pass(adam->sets[0], how->after, gpu->stream));
+    WEFT_TRY(update_all(adam, how, 1));
+    for (uint32_t i = 0; i < adam->set_count; i++)
+        WEFT_TRY(calls->record(gpu->device, adam->sets[i]->gpu->stepped, gpu->stream));
+    if (!report)
+        return WEFT_OK;
+    WEFT_TRY(calls->await(gpu->device, gpu->judged));
+    report->norm = (float)adam->seen->norm;
+    report->clip = adam->seen->grad_scale;
+    report->skipped = adam->seen->skipped != 0;
+    report->step = adam->seen->updates;
+    report->nonfinite_rank = -1;
+    if (report->skipped)
+        tell_skipped(adam, report);
+    adam->skipping = report->skipped;
+    return WEFT_OK;
+}
+
 weft_result weft_adam_step(weft_adam *adam, const weft_step *how, weft_step_report *report_out)
 {
     weft_step own;
@@ -121,6 +151,10 @@ weft_result weft_adam_step(weft_adam *adam, const weft_step *how, weft_step_repo
     if (report_out)
         WEFT_TRY(weft__check_sized(report_out, "weft_step_report"));
     WEFT_TRY(weft_buckets_reduce(adam->sets, adam->set_count, own.divisor));
+    if (adam->sets[0]->gpu) {
+        WEFT_TRY(step_on_gpu(adam, &own, report_out ? &report : NULL));
+        return report_out ? weft__give_sized(report_out, &report, sizeof report, "weft_step_report") : WEFT_OK;
+    }
     WEFT_TRY(weft__norm_exchange(adam->sets, adam->set_count, &report.norm, &report.nonfinite_rank));
     report.clip = clip_of(&own, report.norm);
     report.skipped = !isfinite(report.norm);

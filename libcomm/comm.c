@@ -58,6 +58,8 @@ static bool bury(weft_comm *comm, bool force)
     if (comm->card && !force) /* else a member that is late must still find out that this rank was here */
         weft__board_remove(comm->card, weft__now_ns());
     pthread_mutex_destroy(&comm->verdict_lock);
+    if (comm->gpu_word)
+        comm->gpu->calls->release(comm->gpu, comm->gpu_word);
     free(comm->ranks);
     free(comm->cards);
     free(comm->seen);
@@ -83,6 +85,8 @@ void weft_comm_destroy(weft_comm *comm)
         return;
     weft_world *world = comm->world;
     weft__last_error said = weft__error_keep();
+    while (comm->slots && weft__work_await_left(comm->slots)) /* what was finished on a stream ends by itself */
+        ;
     weft__progress_enter(world);
     for (weft_comm **link = &world->comms; *link; link = &(*link)->next)
         if (*link == comm) {

@@ -2,6 +2,7 @@
 /* Comms from inside. */
 #ifndef WEFT_LIBCOMM_COMM_H
 #define WEFT_LIBCOMM_COMM_H
+#include "base/error.h"
 #include "base/verdict.h"
 #include "world.h"
 
@@ -23,6 +24,8 @@ struct weft_comm {
     weft__work_slots *slots;
     size_t messages_at;      /* in the memory of a work: the messages of a batch */
     uint64_t collectives;    /* started so far */
+    weft__device *gpu;       /* whose memory operations are on; NULL: the host's */
+    void *gpu_word;          /* a little of it, for agreeing */
     _Atomic uint32_t queued; /* works that are not done at once, though the backend does all at once: later ones wait */
 
     /* Creation. */
@@ -55,6 +58,13 @@ struct weft_comm {
 
 /* The comm takes operations that need @p cap (WEFT_CAP_*): WEFT_OK, or its verdict. */
 weft_result weft__comm_usable(weft_comm *comm, uint64_t cap);
+/* Is that a stream which its operations can be ordered with? */
+static inline weft_result weft__comm_has_stream(const weft_comm *comm, weft_stream stream)
+{
+    if (__builtin_expect(stream.kind == WEFT_DEVICE_HOST || stream.kind == comm->config.device, 1))
+        return WEFT_OK;
+    return weft__fail(WEFT_E_UNSUPPORTED, "comm %s is not on the GPU that the stream is of", comm->name);
+}
 /* Keep the first verdict on the comm; of E_STUCK that comes later, keep the text. False: there was a verdict already.
  * weft__progress_alarm() comes next. */
 bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);

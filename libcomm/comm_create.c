@@ -13,8 +13,10 @@
 #include "base/verdict.h"
 #include "comm.h"
 #include "control.h"
+#include "device/gpu.h"
 
 #define WORKS        64
+#define WORKS_OF_GPU 256
 #define WORKS_MOST   4096
 #define P2P_CHANNELS 2
 
@@ -54,7 +56,8 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.flags has unknown bits: %#x", config->flags);
     if (config->works > WORKS_MOST)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.works is %u, more than %d", config->works, WORKS_MOST);
-    config->works = (uint32_t)weft__round_up(config->works ? config->works : WORKS, 64);
+    uint32_t works = config->device == WEFT_DEVICE_HOST ? WORKS : WORKS_OF_GPU; /* the host runs ahead of a GPU */
+    config->works = (uint32_t)weft__round_up(config->works ? config->works : works, 64);
     bool no_p2p = config->flags & WEFT_COMM_NO_P2P;
     if (no_p2p && config->p2p_channels)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_channels is %u, but its flags say that there is no p2p",
@@ -62,6 +65,10 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
     config->p2p_channels = config->p2p_channels || no_p2p ? config->p2p_channels : P2P_CHANNELS;
     if (config->p2p_channels > 64)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_channels is %u, more than 64", config->p2p_channels);
+    if (config->device != WEFT_DEVICE_HOST && config->device != WEFT_DEVICE_CUDA)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.device is %d, which is none", (int)config->device);
+    if (config->reserved)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config: an unknown field is set");
     config->timeout_ms = config->timeout_ms ? config->timeout_ms : world->config.timeout_ms;
     if (!config->backend)
         config->backend = world->config.backend;
@@ -127,13 +134,20 @@ static size_t most_messages(const weft_comm *comm)
     return exchange > WEFT_P2P_BATCH_MAX ? exchange : WEFT_P2P_BATCH_MAX;
 }
 
+static weft_result take_gpu(weft_comm *comm)
+{
+    WEFT_TRY(weft__gpu_of(comm->world, comm->config.device, &comm->gpu));
+    return comm->gpu->calls->alloc(comm->gpu, sizeof(weft__verdict), &comm->gpu_word);
+}
+
 static weft_result create_behind(weft_comm *comm)
 {
     weft_world *world = comm->world;
     weft__backend_instance *instance;
     comm->facts.size = sizeof comm->facts;
-    WEFT_TRY(weft__backends_choose(world, comm->config.backend, comm->config.flags, comm->ranks, comm->size, &instance,
-                                   &comm->facts));
+    if (comm->config.device != WEFT_DEVICE_HOST)
+        WEFT_TRY(take_gpu(comm));
+    WEFT_TRY(weft__backends_choose(world, &comm->config, comm->ranks, comm->size, &instance, &comm->facts));
     comm->instance = instance;
     comm->backend = instance->table;
     comm->cards = weft__alloc((size_t)comm->size * comm->facts.card_bytes);

@@ -64,7 +64,8 @@ static void tell_choice(const teller *t, weft_world *world, const int *ranks, in
     weft_backend_facts facts;
     char members[32];
     snprintf(members, sizeof members, count > 1 ? "%d-%d" : "%d", ranks[0], ranks[count - 1]);
-    weft_result result = weft__backends_choose(world, world->config.backend, 0, ranks, count, &chosen, &facts);
+    weft_result result = weft__backends_choose(world, &(weft_comm_config){.backend = world->config.backend}, ranks,
+                                               count, &chosen, &facts);
     tell(t, WEFT_INFO_CHOICE, members, result == WEFT_OK ? chosen->table->name : "none",
          result == WEFT_OK ? "" : weft_last_error());
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/gpu.h"
 #include "world.h"
 
 #define ALIGNMENT 256
@@ -38,10 +39,27 @@ weft_result weft_memory_alloc(weft_world *world, size_t bytes, void **memory_out
     return WEFT_OK;
 }
 
+weft_result weft_memory_alloc_on(weft_world *world, weft_device device, size_t bytes, void **memory_out)
+{
+    weft__device *gpu;
+    if (device == WEFT_DEVICE_HOST)
+        return weft_memory_alloc(world, bytes, memory_out);
+    if (!world || !memory_out)
+        return weft__fail(WEFT_E_INVALID, "memory without a world, or without a place for it");
+    *memory_out = NULL;
+    WEFT_TRY(weft__world_alive(world));
+    WEFT_TRY(weft__gpu_of(world, device, &gpu));
+    return gpu->calls->alloc(gpu, bytes, memory_out);
+}
+
 void weft_memory_free(weft_world *world, void *memory)
 {
     if (!memory || weft__world_alive(world) != WEFT_OK)
         return;
+    if (weft__gpu_owns(world, memory)) {
+        world->gpu->calls->release(world->gpu, memory);
+        return;
+    }
     if (!world->segments)
         free(memory);
     else if (!weft__heap_free(&world->heap, memory))

@@ -7,6 +7,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+/* A GPU orders its own works; for others nobody would wait. */
+static bool cannot_wait(const weft_comm *comm, weft__work *before)
+{
+    return comm->gpu && before->comm->instance != comm->instance && !weft__work_ended(before);
+}
+
 /* Hold the work to run after, so that it stays where it is until it has been looked at. */
 static weft_result hold_before(const weft_comm *comm, weft_work before, weft__work **hold_out)
 {
@@ -20,17 +26,23 @@ static weft_result hold_before(const weft_comm *comm, weft_work before, weft__wo
         weft__work_release(work);
         return weft__fail(WEFT_E_INVALID, "comm %s: the work to run after belongs to another world", comm->name);
     }
+    if (cannot_wait(comm, work)) {
+        weft__work_release(work);
+        return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: the work to run after is not on its GPU, and has not ended",
+                          comm->name);
+    }
     *hold_out = work;
     return WEFT_OK;
 }
 
 weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work before, weft__work **work_out)
 {
-    if (after.kind != 0)
-        return weft__fail(WEFT_E_UNSUPPORTED, "comm %s has no device streams", comm->name);
+    WEFT_TRY(weft__comm_has_stream(comm, after));
     weft__work *hold;
     WEFT_TRY(hold_before(comm, before, &hold));
     weft__work *work = weft__work_take(comm->slots);
+    while (!work && weft__work_await_left(comm->slots)) /* the GPU is so far behind */
+        work = weft__work_take(comm->slots);
     if (!work) {
         if (hold)
             weft__work_release(hold);
@@ -44,6 +56,8 @@ weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work be
     atomic_store_explicit(&work->taken_up, false, memory_order_relaxed);
     weft_op *op = &work->op;
     op->memory = work->memory;
+    op->after = after;
+    op->behind = NULL;
     op->number = 0;
     op->first = op->last = op->last_arrival = 0;
     op->late_rank = -1;
@@ -57,7 +71,7 @@ weft_result weft__start_in_backend(weft__work *work)
 {
     weft_comm *comm = work->comm;
     work->start = comm->facts.caps & WEFT_CAP_IMMEDIATE ? work->ready : weft__ticks();
-    if (work->op.is_p2p)
+    if (work->op.is_p2p && !comm->gpu)
         weft__p2p_copy_own(&work->op, comm->rank);
     weft_result result = weft__wire_call(comm->instance)->start(comm->backend_comm, &work->op);
     if (__builtin_expect(result < 0, 0))
@@ -122,11 +136,37 @@ static bool start_here(weft__work *work)
     return true;
 }
 
+/* An operation of a GPU is queued at once, in the order of the program, and behind the one it is to run after. */
+static void launch(weft__work *work)
+{
+    weft_comm *comm = work->comm;
+    weft__work *before = work->after;
+    weft_result result = WEFT_OK;
+    weft__trace_start(comm->world->trace, work);
+    weft__progress_enter(comm->world);
+    atomic_store_explicit(&work->taken_up, true, memory_order_relaxed);
+    if (before && before->comm->instance == comm->instance)
+        work->op.behind = &before->op;
+    else
+        (void)weft__start_look_before(work, &result); /* it has ended */
+    if (result == WEFT_OK)
+        result = (weft_result)atomic_load_explicit(&comm->verdict, memory_order_acquire);
+    if (result == WEFT_OK)
+        result = weft__start_in_backend(work);
+    work->op.behind = NULL;
+    weft__start_forget_before(work);
+    if (result != WEFT_OK)
+        weft__progress_done(&work->op, result);
+    weft__progress_leave(comm->world);
+}
+
 weft_work weft__start(weft__work *work)
 {
     weft_work value = weft__work_value(work);
     work->ready = weft__ticks();
-    if (!start_here(work)) {
+    if (work->comm->gpu) {
+        launch(work);
+    } else if (!start_here(work)) {
         weft__trace_start(work->comm->world->trace, work);
         weft__progress_start(work->comm->world, work);
     }
@@ -135,6 +175,8 @@ weft_work weft__start(weft__work *work)
 
 weft_result weft__run(weft__work *work)
 {
+    if (work->comm->gpu)
+        return weft_work_finish(weft__start(work), work->op.after);
     weft__work_claim_own(work);
     uint64_t came = work->ready = weft__ticks();
     if (!start_here(work)) {

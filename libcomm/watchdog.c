@@ -143,6 +143,27 @@ static void look_for_difference(weft_comm *comm, const weft_op *oldest)
     }
 }
 
+/* ------------------------------------------------------------------------------------------- verdicts of others */
+
+/* Does a member say on its card that the comm has failed, or that it could not connect? Then it has. */
+static void fail_if_said(weft_comm *comm, int rank)
+{
+    weft__card_view card;
+    char text[sizeof card.terms.verdict_text + 32];
+    if (weft__board_look(comm->world->boards[rank], comm->key, comm->use->count, &card) &&
+        card.incarnation == comm->use->count && weft__card_says_why(&card))
+        weft_backend_fail(comm, (weft_result)card.terms.verdict, "%s",
+                          weft__verdict_told(card.terms.verdict_text, rank, text, sizeof text));
+}
+
+/* Libraries for GPUs tell nobody that one member has failed. */
+static void look_for_verdicts(weft_comm *comm)
+{
+    for (int i = 0; comm->gpu && comm->connected && comm->card && i < comm->size; i++)
+        if (i != comm->rank && atomic_load(&comm->verdict) == WEFT_OK)
+            fail_if_said(comm, comm->ranks[i]);
+}
+
 /* ------------------------------------------------------------------------------------------- looking */
 
 void weft__watchdog_look(weft_world *world)
@@ -165,6 +186,8 @@ void weft__watchdog_look(weft_world *world)
         }
         if (oldest)
             look_for_difference(comm, oldest);
+        if (comm->gpu && !comm->aborted)
+            look_for_verdicts(comm);
     }
 }
 
@@ -181,12 +204,8 @@ static void fail_if_told(weft_world *world, weft_comm *comm)
 {
     for (int i = 0; world->control && comm->connected && i < comm->size; i++) {
         int rank = comm->ranks[i];
-        weft__card_view card;
-        char text[sizeof card.terms.verdict_text + 32];
-        if (!world->segments[rank] && weft__board_look(world->boards[rank], comm->key, comm->use->count, &card) &&
-            card.incarnation == comm->use->count && weft__card_says_why(&card))
-            weft_backend_fail(comm, (weft_result)card.terms.verdict, "%s",
-                              weft__verdict_told(card.terms.verdict_text, rank, text, sizeof text));
+        if (!world->segments[rank])
+            fail_if_said(comm, rank);
     }
 }
 

@@ -200,9 +200,13 @@ static weft_result stale(void)
 
 static weft_result check_stream(const weft__work *work, weft_stream stream)
 {
-    if (stream.kind == 0)
-        return WEFT_OK;
-    return weft__fail(WEFT_E_UNSUPPORTED, "comm %s has no device streams", work->comm->name);
+    return weft__comm_has_stream(work->comm, stream);
+}
+
+static weft_result order(weft__work *work, weft_stream stream)
+{
+    weft_comm *comm = work->comm;
+    return comm->backend->order(comm->backend_comm, &work->op, stream);
 }
 
 weft_result weft_work_test(weft_work work)
@@ -225,6 +229,8 @@ weft_result weft_work_order(weft_work work, weft_stream stream)
     weft_world *world = w->slots->world;
     WEFT_TRY(weft__world_alive(world));
     WEFT_TRY(check_stream(w, stream));
+    if (stream.kind != WEFT_DEVICE_HOST)
+        return order(w, stream);
     if (!weft__work_ended(w))
         weft__progress_wait(world, w);
     return WEFT_OK;
@@ -252,6 +258,43 @@ weft_result weft__work_end(weft__work *work, uint64_t came)
     return result;
 }
 
+void weft__work_end_left(weft__work *work)
+{
+    if (atomic_exchange(&work->left, false))
+        (void)weft__work_end(work, work->op.last);
+}
+
+bool weft__work_await_left(weft__work_slots *slots)
+{
+    for (uint32_t i = 0; i < slots->count; i++) {
+        weft__work *work = weft__work_at(slots, i);
+        if (!atomic_load(&work->left))
+            continue;
+        if (!weft__work_ended(work))
+            weft__progress_wait(slots->world, work);
+        weft__work_end_left(work);
+        return true;
+    }
+    return false;
+}
+
+/* Of a claimed work: the stream goes on behind it, and the host at once. */
+static weft_result leave(weft__work *work, weft_stream stream)
+{
+    weft_comm *comm = work->comm;
+    weft_result result = order(work, stream);
+    if (weft__work_ended(work)) {
+        weft_result ended = weft__work_end(work, work->op.last);
+        return result == WEFT_OK ? ended : result;
+    }
+    if (result != WEFT_OK)
+        weft_backend_fail(comm, result, "comm %s: %s", comm->name, weft_last_error());
+    atomic_store(&work->left, true);
+    if (weft__work_ended(work))
+        weft__work_end_left(work);
+    return result;
+}
+
 weft_result weft_work_finish(weft_work work, weft_stream before)
 {
     weft__work *w = weft__work_find(work);
@@ -262,10 +305,14 @@ weft_result weft_work_finish(weft_work work, weft_stream before)
     WEFT_TRY(check_stream(w, before));
     if (!weft__work_claim(work))
         return stale();
+    if (before.kind != WEFT_DEVICE_HOST)
+        return leave(w, before);
     /* What was done before its start returned was never waited for, and needs no look at the clock. */
     uint64_t came = w->comm->facts.caps & WEFT_CAP_IMMEDIATE && weft__work_ended(w) ? w->op.last : weft__ticks();
     if (!weft__work_ended(w))
         weft__progress_wait(world, w);
+    if (w->comm->gpu)
+        (void)order(w, before); /* this thread has waited too */
     return weft__work_end(w, came);
 }
 

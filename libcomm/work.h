@@ -26,6 +26,8 @@ typedef struct weft__work {
     struct weft__work_slots *slots;              /* it is one of these: of its comm, until that is gone */
     uint32_t index;                              /* among them */
     _Atomic bool taken_up;                       /* by the seat, and not ended */
+    _Atomic bool left;                           /* finished on a stream of a GPU before it ended: whoever sees both
+                                                    ends its life */
     weft_comm *comm;
     struct weft__work *next;  /* in the queue of new works, then in the comm's held works */
     struct weft__work *after; /* runs after this one, which it holds */
@@ -91,6 +93,10 @@ void weft__work_claim_own(weft__work *work);
 void weft__work_release(weft__work *work);
 /* Give up a claimed work that has ended; @p came: when the caller came to wait for it. How it ended. */
 weft_result weft__work_end(weft__work *work, uint64_t came);
+/* It has ended: if it was left before, its life ends. */
+void weft__work_end_left(weft__work *work);
+/* Wait for one that was left and whose life has not ended. False: there is none. */
+bool weft__work_await_left(weft__work_slots *slots);
 
 static inline bool weft__work_ended(weft__work *work)
 {

@@ -16,6 +16,7 @@
 #include "bootstrap/team.h"
 #include "comm.h"
 #include "control.h"
+#include "device/gpu.h"
 #include "world_open.h"
 
 #define TIMEOUT_MS            600000
@@ -59,13 +60,14 @@ static weft_result complete_config(const weft_world_config *given, const weft__e
     config->rendezvous_timeout_ms = given->rendezvous_timeout_ms ? given->rendezvous_timeout_ms
                                     : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
                                                                  : RENDEZVOUS_TIMEOUT_MS;
-    config->rendezvous = config->host_id = config->backend = config->trace = NULL;
+    config->rendezvous = config->host_id = config->backend = config->trace = config->device = NULL;
     if (given->flags)
         return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", given->flags);
     WEFT_TRY(copy_text(given->rendezvous, env->rendezvous, &config->rendezvous));
     WEFT_TRY(copy_text(given->host_id, env->host_id, &config->host_id));
     WEFT_TRY(copy_text(given->backend, env->backend, &config->backend));
-    return copy_text(given->trace, env->trace, &config->trace);
+    WEFT_TRY(copy_text(given->trace, env->trace, &config->trace));
+    return copy_text(given->device, env->device, &config->device);
 }
 
 /* This rank's number and where it meets the others. */
@@ -172,6 +174,7 @@ weft_result weft_world_open(const weft_world_config *config, weft_world **world_
     if (!world)
         return stay_away(&given, WEFT_E_NO_MEMORY);
     pthread_mutex_init(&world->error_lock, NULL);
+    pthread_mutex_init(&world->gpu_lock, NULL);
     weft_result result = open_parts(world, &given);
     if (result != WEFT_OK) {
         weft_world_close(world);
@@ -224,6 +227,7 @@ void weft_world_close(weft_world *world)
     if (world->own && world->own->header)
         atomic_store(&world->own->header->board.state, WEFT__RANK_CLOSED);
     weft__control_close(world);
+    weft__gpu_close(world);
     unmap_segments(world);
     weft__work_pool_close(&world->works);
     weft__trace_close(world->trace);
@@ -232,7 +236,7 @@ void weft_world_close(weft_world *world)
         free(use);
     }
     const char *const texts[] = {world->config.rendezvous, world->config.host_id, world->config.backend,
-                                 world->config.trace};
+                                 world->config.trace, world->config.device};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free((void *)(uintptr_t)texts[i]);
     free(world->identities);
@@ -299,8 +303,8 @@ int weft_world_local_rank(const weft_world *world)
 weft_result weft_world_check(weft_world *world, weft_stream stream)
 {
     WEFT_TRY(weft__world_alive(world));
-    if (stream.kind != 0)
-        return weft__fail(WEFT_E_UNSUPPORTED, "this world has no device streams");
+    if (stream.kind != WEFT_DEVICE_HOST)
+        WEFT_TRY(weft__gpu_synchronize(world, stream));
     pthread_mutex_lock(&world->error_lock);
     weft_result first = world->first_error;
     if (first != WEFT_OK)

@@ -10,6 +10,7 @@
 #include "backend/registry.h"
 #include "base/memory.h"
 #include "bootstrap/identity.h"
+#include "device/device.h"
 #include "progress.h"
 #include "shared/heap.h"
 #include "shared/segment.h"
@@ -42,6 +43,10 @@ struct weft_world {
     weft__board **boards;   /* [rank]: in its segment, or a copy */
     _Atomic uint8_t *lost;  /* [rank]: has ended */
     weft__control *control; /* NULL: all ranks are on this machine */
+
+    weft__device *gpu;      /* opened when it is first asked for, */
+    weft_stream gpu_stream; /* with a stream for what weft computes there */
+    pthread_mutex_t gpu_lock;
 
     weft__trace *trace;
     weft__progress progress;

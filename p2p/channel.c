@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-weft_result weft__channel_open(weft__channel *channel, weft_world *world, uint32_t credits, size_t count,
-                               weft_dtype dtype)
+weft_result weft__channel_open(weft__channel *channel, weft_world *world, weft_device device, uint32_t credits,
+                               size_t count, weft_dtype dtype)
 {
     size_t element_bytes = weft_dtype_bytes(dtype);
     if (count > SIZE_MAX / 16 / element_bytes)
@@ -22,7 +22,7 @@ weft_result weft__channel_open(weft__channel *channel, weft_world *world, uint32
         return WEFT_E_NO_MEMORY;
     for (; channel->credits < credits; channel->credits++) {
         weft__buffer *buffer = &channel->buffers[channel->credits];
-        WEFT_TRY(weft_memory_alloc(world, count * element_bytes, &buffer->memory));
+        WEFT_TRY(weft_memory_alloc_on(world, device, count * element_bytes, &buffer->memory));
         buffer->batch = WEFT__BATCH_NONE;
     }
     return WEFT_OK;

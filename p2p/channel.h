@@ -23,8 +23,8 @@ typedef struct weft__channel {
 } weft__channel;
 
 /* Take the memory of @p credits buffers. @p channel is zero before; close it in any case. E_RANGE, E_NO_MEMORY. */
-weft_result weft__channel_open(weft__channel *channel, weft_world *world, uint32_t credits, size_t count,
-                               weft_dtype dtype);
+weft_result weft__channel_open(weft__channel *channel, weft_world *world, weft_device device, uint32_t credits,
+                               size_t count, weft_dtype dtype);
 void weft__channel_close(weft__channel *channel);
 
 /* The message of an action of stage @p stage. Its tag says whether activation or gradient, for which part of the model,

@@ -40,11 +40,11 @@ static weft_result release(weft_pipeline *p, const weft__program_batch *batch)
     return WEFT_OK;
 }
 
-static weft_result end_work(weft__program_batch *batch)
+static weft_result end_work(const weft_pipeline *p, weft__program_batch *batch)
 {
     weft_work work = batch->work;
     batch->work = WEFT_WORK_NONE;
-    return weft_work_finish(work, WEFT_STREAM_HOST);
+    return weft_work_finish(work, p->config.stream);
 }
 
 /* Once a batch is over, this does nothing. */
@@ -55,7 +55,7 @@ static weft_result finish_batch(weft_pipeline *p, uint32_t number)
     weft__program_batch *batch = &p->program.batches[number];
     if (batch->work.value == 0)
         return WEFT_OK;
-    WEFT_TRY(end_work(batch));
+    WEFT_TRY(end_work(p, batch));
     return p->config.release ? release(p, batch) : WEFT_OK;
 }
 
@@ -68,7 +68,7 @@ static weft_result start_batch(weft_pipeline *p, const weft__step *step)
     messages.messages = &p->program.messages[batch->first];
     messages.count = batch->count;
     messages.label = batch->label;
-    WEFT_TRY(weft_p2p_start(p->comm, &messages, WEFT_STREAM_HOST, &batch->work));
+    WEFT_TRY(weft_p2p_start(p->comm, &messages, p->config.stream, &batch->work));
     return batch->sends && p->config.flags & WEFT_PIPELINE_WAIT_SENDS ? finish_batch(p, step->batch) : WEFT_OK;
 }
 
@@ -124,7 +124,7 @@ static weft_result give_up(weft_pipeline *p, weft_result result)
         (void)weft_comm_abort_because(p->comm, why.text);
     for (uint32_t i = 0; i < p->program.batch_count; i++)
         if (p->program.batches[i].work.value)
-            (void)end_work(&p->program.batches[i]);
+            (void)end_work(p, &p->program.batches[i]);
     weft__error_restore(&why);
     return result;
 }

@@ -9,6 +9,7 @@ struct weft_pipeline {
     weft_comm *comm; /* NULL: one stage without messages */
     weft_world *world;
     weft_pipeline_config config; /* complete */
+    weft_device device;          /* of the comm */
     uint32_t stage, chunks;
     bool spans;
     weft_result (*compute[WEFT_ACTION_W + 1])(void *cookie, const weft_pipeline_task *task);

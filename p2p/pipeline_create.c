@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "device/gpu.h"
 #include "pipeline.h"
 
 #define P2P_CHANNELS 2
@@ -97,6 +98,10 @@ static weft_result check_comm(const weft_pipeline *p)
 {
     weft_comm_config c = WEFT_COMM_CONFIG_INIT;
     WEFT_TRY(weft_comm_config_get(p->comm, &c));
+    if (p->config.stream.kind != c.device)
+        return weft__fail(WEFT_E_INVALID, "comm %s is %s, but weft_pipeline_config.stream is %s",
+                          weft_comm_name(p->comm), c.device == WEFT_DEVICE_HOST ? "on the host" : "on a GPU",
+                          c.device == WEFT_DEVICE_HOST ? "a GPU's" : "the host's");
     if (c.p2p_channels < P2P_CHANNELS)
         return weft__fail(WEFT_E_INVALID, "comm %s has %u p2p channel, a pipeline needs %d", weft_comm_name(p->comm),
                           c.p2p_channels, P2P_CHANNELS);
@@ -114,7 +119,7 @@ static weft_result open_channels(weft_pipeline *p, const weft_stage_needs *needs
         const weft__kind *kind = &weft__kinds[k];
         uint32_t credits = kind->send ? needs->sends[kind->channel] : needs->receives[kind->channel];
         if (kind->message)
-            WEFT_TRY(weft__channel_open(&p->channels[k], p->world, credits, (size_t)t->count[kind->channel],
+            WEFT_TRY(weft__channel_open(&p->channels[k], p->world, p->device, credits, (size_t)t->count[kind->channel],
                                         (weft_dtype)t->dtype[kind->channel]));
     }
     return WEFT_OK;
@@ -209,9 +214,11 @@ static void describe_terms(const terms *t, char *text, size_t bytes)
 }
 
 /* All stages see the same, and say the same. @p all: room for the terms of every stage. */
-static weft_result compare(weft_comm *comm, const terms *mine, terms *all)
+static weft_result compare(weft_comm *comm, weft_device device, const terms *mine, terms *all)
 {
-    WEFT_TRY(weft_all_gather_run(comm, mine, all, sizeof *mine, WEFT_UINT8, WEFT_STREAM_HOST));
+    WEFT_TRY(device == WEFT_DEVICE_HOST
+                 ? weft_all_gather_run(comm, mine, all, sizeof *mine, WEFT_UINT8, WEFT_STREAM_HOST)
+                 : weft__gpu_gather(comm, mine, all, sizeof *mine));
     int other = 1;
     while (other < weft_comm_size(comm) && memcmp(&all[other], &all[0], sizeof *all) == 0)
         other++;
@@ -229,6 +236,12 @@ static weft_result compare(weft_comm *comm, const terms *mine, terms *all)
                       weft_comm_world_rank(comm, 0), first);
 }
 
+static weft_device device_of(const weft_comm *comm)
+{
+    weft_comm_config c = WEFT_COMM_CONFIG_INIT;
+    return comm && weft_comm_config_get(comm, &c) == WEFT_OK ? c.device : WEFT_DEVICE_HOST;
+}
+
 weft_result weft_pipeline_create(weft_comm *comm, const weft_schedule *schedule, const weft_pipeline_config *config,
                                  weft_pipeline **pipeline_out)
 {
@@ -242,12 +255,13 @@ weft_result weft_pipeline_create(weft_comm *comm, const weft_schedule *schedule,
         p->comm = comm;
         p->world = comm ? weft_comm_world(comm) : NULL;
         p->stage = comm ? (uint32_t)weft_comm_rank(comm) : 0;
+        p->device = device_of(comm);
         result = prepare(p, schedule, config, &mine);
     }
     if (comm)
         result = weft_comm_agree(comm, result, NULL);
     if (comm && result == WEFT_OK)
-        result = compare(comm, &mine, all);
+        result = compare(comm, p->device, &mine, all);
     free(all);
     if (result != WEFT_OK) {
         weft_pipeline_destroy(p);

@@ -122,6 +122,49 @@ static weft_result check_order(const proof *p, uint32_t stage, weft_action_kind 
     return WEFT_OK;
 }
 
+/* The messages of a stage in one direction, batch by batch, in each by channel. */
+typedef struct walk {
+    const weft__actions *list;
+    bool sends;
+    size_t first, at; /* the batch at hand, and behind it */
+    uint32_t left[2]; /* of it, a channel */
+} walk;
+
+/* The channel of the next one; 2: there is none. */
+static uint32_t step(walk *w)
+{
+    while (w->left[0] + w->left[1] == 0 && w->at < w->list->count) {
+        w->first = w->at;
+        do {
+            const weft__kind *kind = &weft__kinds[w->list->at[w->at].kind];
+            if (kind->message && kind->send == w->sends)
+                w->left[kind->channel]++;
+            w->at++;
+        } while (w->at < w->list->count && !weft__begins_batch(w->list, w->at));
+    }
+    uint32_t channel = w->left[0] ? 0 : w->left[1] ? 1 : 2;
+    if (channel < 2)
+        w->left[channel]--;
+    return channel;
+}
+
+/* In a single queue messages are told apart by their order alone. Two stages send each other both activations and
+ * gradients; of more, each pair has one kind in each direction. */
+static weft_result check_single_order(const proof *p, uint32_t stage)
+{
+    walk from = {.list = &p->s->lists[stage], .sends = true}, to = {.list = &p->s->lists[1 - stage]};
+    for (;;) {
+        uint32_t sent = step(&from), received = step(&to);
+        if (sent == 2 && received == 2)
+            return WEFT_OK;
+        if (sent != received)
+            return weft__fail(WEFT_E_INVALID,
+                              "%s sends %s, but %s awaits %s: in a single queue both stages have messages in one order",
+                              name_of(p, stage, from.first).text, sent == 0 ? "an activation" : "a gradient",
+                              name_of(p, 1 - stage, to.first).text, received == 0 ? "an activation" : "a gradient");
+    }
+}
+
 static weft_result check_messages(const proof *p)
 {
     for (uint32_t stage = 0; stage < p->s->stages; stage++) {
@@ -131,6 +174,8 @@ static weft_result check_messages(const proof *p)
     for (uint32_t stage = 0; stage < p->s->stages; stage++) {
         WEFT_TRY(check_order(p, stage, WEFT_ACTION_SEND_F));
         WEFT_TRY(check_order(p, stage, WEFT_ACTION_SEND_B));
+        if (p->config.queues == WEFT_QUEUES_ONE && p->s->stages == 2)
+            WEFT_TRY(check_single_order(p, stage));
     }
     return WEFT_OK;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that computes nothing and touches no memory. */
+#include <string.h>
+
 #include "gpt/ops.h"
 
 static void close_nothing(gpt_device *device)
@@ -101,6 +103,12 @@ static void bring(gpt_device *device, size_t bytes, const void *from_host, void 
     (void)device, (void)bytes, (void)from_host, (void)memory;
 }
 
+static void fetch(gpt_device *device, size_t bytes, const void *memory, void *to_host)
+{
+    (void)device, (void)memory;
+    memset(to_host, 0, bytes);
+}
+
 static void add(gpt_device *device, size_t count, const void *a, const void *b, void *y)
 {
     (void)device, (void)count, (void)a, (void)b, (void)y;
@@ -134,6 +142,7 @@ const gpt_ops gpt_nothing = {
     .entropy_grad = entropy_grad,
     .clear = clear,
     .bring = bring,
+    .fetch = fetch,
     .add = add,
     .convert = convert,
 };

@@ -97,9 +97,13 @@ struct gpt_ops {
     void (*clear)(gpt_device *device, size_t bytes, void *memory);
     void (*bring)(gpt_device *device, size_t bytes, const void *from_host, void *memory);
     void (*add)(gpt_device *device, size_t count, const void *a, const void *b, void *y);
+    /* The other way, once all that was queued is done. */
+    void (*fetch)(gpt_device *device, size_t bytes, const void *memory, void *to_host);
     /* to[i] = from[i], rounded to nearest even; fp32 and bf16. */
     void (*convert)(gpt_device *device, size_t count, const void *from, weft_dtype from_dtype, void *to,
                     weft_dtype to_dtype);
+    /* How the first operation that failed did, and why; NULL: none can. */
+    weft_result (*check)(gpt_device *device, const char **why_out);
 };
 
 #define GPT_HOST_ACTIVATION WEFT_FP32 /* The host's type of activations. */

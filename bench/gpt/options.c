@@ -157,6 +157,8 @@ static const option table[] = {
      "timed: sleep F ms for a forward of a microbatch through a chunk, B for its backward (2 F), S for the optimizer "
      "(0); losses mean nothing then (real)"},
 
+    {"device", OPTION_CHOICE, AT(device), 0, 0, "host|cuda", "where to compute; cuda: a GPU for each rank (host)"},
+
     {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL,
      "say what a training would take and send, start nothing, and write no --html or --trace"},
     {"world-size", OPTION_INT, AT(world_size), 1, 1 << 20, "RANKS",

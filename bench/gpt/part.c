@@ -57,6 +57,11 @@ static uint32_t bucket_of(const gpt_part *part, size_t param)
     return weft_layout_param_at(weft_buckets_layout(part->set), (uint32_t)param)->bucket;
 }
 
+static weft_stream stream_of(const gpt_part *part)
+{
+    return part->chunk.model->device->stream;
+}
+
 static weft_result use(void *cookie, size_t first, size_t count)
 {
     gpt_part *part = cookie;
@@ -64,14 +69,14 @@ static weft_result use(void *cookie, size_t first, size_t count)
     for (size_t i = first; i < first + count; i++)
         if (!part->used_ns[bucket_of(part, i)])
             part->used_ns[bucket_of(part, i)] = now;
-    return weft_buckets_acquire(part->set, (uint32_t)first, (uint32_t)count, WEFT_STREAM_HOST);
+    return weft_buckets_acquire(part->set, (uint32_t)first, (uint32_t)count, stream_of(part));
 }
 
 static weft_result ready(void *cookie, size_t param)
 {
     gpt_part *part = cookie;
     part->ready_ns[bucket_of(part, param)] = clock_ns();
-    return weft_buckets_mark_ready(part->set, (uint32_t)param, WEFT_STREAM_HOST);
+    return weft_buckets_mark_ready(part->set, (uint32_t)param, stream_of(part));
 }
 
 void gpt_part_begin(gpt_part *part)
@@ -81,10 +86,10 @@ void gpt_part_begin(gpt_part *part)
 
 weft_result gpt_part_reduce(gpt_part *part)
 {
-    GPT_TRY(weft_buckets_begin(part->set, 1));
+    GPT_TRY(weft_buckets_begin_on(part->set, 1, stream_of(part)));
     for (size_t i = part->chunk.param_count; i-- > 0;)
         for (int k = 0; k < part->chunk.params[i].contributions; k++)
-            GPT_TRY(weft_buckets_mark_ready(part->set, (uint32_t)i, WEFT_STREAM_HOST));
+            GPT_TRY(weft_buckets_mark_ready(part->set, (uint32_t)i, stream_of(part)));
     return WEFT_OK;
 }
 
@@ -119,6 +124,7 @@ int gpt_part_connect(gpt_part *part, const char *name, const gpt_options *o, con
     config.name = name;
     config.bucket_elements = o->bucket_elements;
     config.last_bucket_elements = o->last_bucket_elements;
+    config.device = (weft_device)stream_of(part).kind;
     config.reduction = o->average_in_collective ? WEFT_AVERAGE : WEFT_SUM;
     weft_result result = weft_buckets_create(part->params, &comms, &config, &part->set);
     free(sums);

@@ -34,6 +34,6 @@ weft_result gpt_part_reduce(gpt_part *part);
 int gpt_part_fill(gpt_part *part, uint64_t seed, gpt_failure *failure);
 /* A sum over the parameters' elements, each hashed with its name and its place in the whole tensor: parts of a model
  * add up to the same number however it is shared out. @p once: leave out what other ranks of this replica have too. */
-uint64_t gpt_part_hash(const gpt_part *part, bool once);
+weft_result gpt_part_hash(const gpt_part *part, bool once, uint64_t *hash_out);
 
 #endif

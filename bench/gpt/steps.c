@@ -47,7 +47,7 @@ weft_result gpt_forward(void *cookie, const weft_pipeline_task *task)
     if ((gpt_chunk_is_first(chunk) || gpt_chunk_is_last(chunk)) && !is_talking(t))
         take_samples(t, task->microbatch);
     weft_result result =
-        gpt_chunk_forward(chunk, task->activation, task->input, task->output, t->inputs, t->targets, &t->loss);
+        gpt_chunk_forward(chunk, task->activation, task->input, task->output, t->inputs, t->targets, t->loss_at);
     t->watch.forward_ns += clock_ns() - began;
     return tell(t, result);
 }
@@ -65,7 +65,8 @@ weft_result gpt_backward(void *cookie, const weft_pipeline_task *task)
     gpt_part *part = &t->parts[task->chunk];
     int64_t began = clock_ns();
     gpt_timed_set(&t->timed, t->options->timed.backward_ms, 2 * gpt_timed_elements(&part->chunk));
-    weft_result result = weft_buckets_begin(part->set, task->last && gpt_is_on(t->switches, GPT_GRAD_REDUCE));
+    bool last = task->last && gpt_is_on(t->switches, GPT_GRAD_REDUCE);
+    weft_result result = weft_buckets_begin_on(part->set, last, t->device->stream);
     t->watch.backward_began_ns = clock_ns();
     if (result == WEFT_OK)
         result =
@@ -84,12 +85,23 @@ weft_result gpt_sync(void *cookie, uint32_t chunk, uint32_t left)
 
 /* ---- calling pipelines ---- */
 
+/* What a GPU was given may have failed. */
+static weft_result check(const gpt_trainer *t)
+{
+    const char *why;
+    weft_result result = t->device->ops->check ? t->device->ops->check(t->device, &why) : WEFT_OK;
+    if (result != WEFT_OK)
+        (void)weft_world_abort(weft_comm_world(t->all), result, why);
+    return result;
+}
+
 static weft_result run(gpt_trainer *t, weft_pipeline *pipeline, bool held_out, uint64_t number)
 {
     t->held_out = held_out;
     t->number = number;
-    t->loss = 0;
-    return weft_pipeline_run(pipeline);
+    t->device->ops->clear(t->device, sizeof *t->loss_at, t->loss_at);
+    GPT_TRY(weft_pipeline_run(pipeline));
+    return check(t);
 }
 
 /* Forward and backward of all microbatches; reductions have been started. */
@@ -119,6 +131,7 @@ static weft_result update(gpt_trainer *t, double rate, weft_step_report *report)
     how.lr = (float)rate;
     how.weight_decay = (float)t->options->weight_decay;
     how.clip_norm = (float)t->options->clip;
+    how.after = t->device->stream;
     how.flags = gpt_is_on(t->switches, GPT_OPTIMIZER) ? 0 : WEFT_STEP_GATHER_LAST;
     return weft_adam_step(t->adam, &how, report);
 }
@@ -141,7 +154,7 @@ static weft_result gather(gpt_trainer *t, weft_buckets *set, double ns_an_elemen
         const weft_layout_bucket *b = weft_layout_bucket_at(layout, bucket);
         if (ns_an_element > 0)
             gpt_timed_pass(&t->timed, ns_an_element * (double)(b->end - b->start));
-        GPT_TRY(weft_buckets_gather(set, bucket, WEFT_STREAM_HOST));
+        GPT_TRY(weft_buckets_gather(set, bucket, t->device->stream));
     }
     return WEFT_OK;
 }
@@ -184,9 +197,11 @@ weft_result gpt_trainer_talk(gpt_trainer *t)
 }
 
 /* Every tensor parallel rank of a last stage has computed the same. */
-double gpt_trainer_loss(const gpt_trainer *t)
+double gpt_trainer_loss(gpt_trainer *t)
 {
-    return t->layout->tensor_rank == 0 ? t->loss : 0;
+    double loss;
+    t->device->ops->fetch(t->device, sizeof loss, t->loss_at, &loss);
+    return t->layout->tensor_rank == 0 ? loss : 0;
 }
 
 weft_result gpt_trainer_evaluate(gpt_trainer *t, double *loss_out)
@@ -211,7 +226,9 @@ static weft_result hash_parts(gpt_trainer *t, bool once, uint64_t *hash_out)
     for (size_t i = 0; i < t->part_count; i++) {
         const gpt_part *part = &t->parts[i];
         GPT_TRY(weft_buckets_acquire(part->set, 0, weft_params_count(part->params), WEFT_STREAM_HOST));
-        *hash_out += gpt_part_hash(part, once);
+        uint64_t hash;
+        GPT_TRY(gpt_part_hash(part, once, &hash));
+        *hash_out += hash;
     }
     return WEFT_OK;
 }

@@ -6,9 +6,15 @@
 #include <stdlib.h>
 #include <weft/memory.h>
 
+#include "gpt/device.h"
 #include "gpt/steps.h"
 
 /* ---- pipelines ---- */
+
+static weft_comm *comm_of(const gpt_trainer *t, int axis)
+{
+    return t->gpu_comms[axis] ? t->gpu_comms[axis] : t->layout->groups[axis].comm;
+}
 
 static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, gpt_switch_set on, weft_pipeline **pipeline_out)
 {
@@ -18,13 +24,14 @@ static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, gpt_switch_set 
     config.count = gpt_shape_message(&t->shape);
     config.dtype = t->shape.dtype;
     config.cookie = t;
+    config.stream = t->device->stream;
     config.forward = gpt_forward;
     config.backward = gpt_backward;
     config.sync = gpt_sync;
     config.flags = gpt_is_on(on, GPT_SENDS) ? 0 : WEFT_PIPELINE_WAIT_SENDS;
     config.lower_flags = (gpt_is_on(on, GPT_RECEIVES) ? 0 : WEFT_LOWER_NO_LOOKAHEAD) |
                          (gpt_is_on(on, GPT_BUBBLE) ? 0 : WEFT_LOWER_ALIGN_SYNC);
-    weft_result result = weft_pipeline_create(t->layout->groups[GPT_PP].comm, schedule, &config, pipeline_out);
+    weft_result result = weft_pipeline_create(comm_of(t, GPT_PP), schedule, &config, pipeline_out);
     weft_schedule_destroy(schedule);
     return result;
 }
@@ -85,33 +92,67 @@ size_t gpt_trainer_place(gpt_trainer *t, void *memory)
     gpt_model_place(&t->model, &arena);
     for (size_t i = 0; i < t->part_count; i++)
         gpt_chunk_place(&t->parts[i].chunk, &arena);
-    t->inputs = gpt_arena_take(&arena, t->shape.tokens * sizeof *t->inputs);
-    t->targets = gpt_arena_take(&arena, t->shape.tokens * sizeof *t->targets);
+    t->loss_at = gpt_arena_take(&arena, sizeof *t->loss_at);
     return arena.used_bytes;
+}
+
+/* Beside the comms of the layout, over the same ranks. */
+static int connect_gpus(gpt_trainer *t, gpt_failure *failure)
+{
+    static const int axes[] = {GPT_TP, GPT_PP};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        const weft_comm *host = t->layout->groups[axes[i]].comm;
+        char name[WEFT_COMM_NAME_MAX + 1];
+        weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+        config.device = WEFT_DEVICE_CUDA;
+        config.flags = axes[i] == GPT_TP ? WEFT_COMM_NO_P2P : 0;
+        snprintf(name, sizeof name, "gpus of %.50s", weft_comm_name(host));
+        int count = weft_comm_size(host), *ranks = malloc((size_t)count * sizeof *ranks);
+        if (!ranks)
+            return gpt_fail(failure, EXIT_FAILED, "no memory for %d ranks", count);
+        for (int r = 0; r < count; r++)
+            ranks[r] = weft_comm_world_rank(host, r);
+        weft_result result =
+            weft_comm_create(weft_comm_world(host), name, ranks, count, &config, &t->gpu_comms[axes[i]]);
+        free(ranks);
+        if (gpt_fail_weft(failure, result))
+            return failure->code;
+    }
+    return 0;
 }
 
 static int open_device(gpt_trainer *t, gpt_failure *failure)
 {
     t->nothing = gpt_nothing_device(&t->shape);
-    if (!t->options->timed.is_on)
+    if (t->options->timed.is_on) {
+        gpt_timed_open(&t->timed, &t->shape);
+        t->device = &t->timed.device;
+        return 0;
+    }
+    if (t->options->device == GPT_ON_HOST)
         return gpt_host_open(&t->shape, &t->device, failure);
-    gpt_timed_open(&t->timed, &t->shape);
-    t->device = &t->timed.device;
-    return 0;
+    if (gpt_gpu_open(weft_comm_world(t->all), &t->shape, &t->device, failure))
+        return failure->code;
+    t->nothing.activation = t->device->activation;
+    t->nothing.stream = t->device->stream;
+    return connect_gpus(t, failure);
 }
 
 /* Activations lie in weft's memory too: tensor parallel ranks reach them without a copy. */
 static int make_model(gpt_trainer *t, gpt_failure *failure)
 {
-    if (open_device(t, failure))
-        return failure->code;
-    gpt_model_open(&t->model, &t->shape, t->device, t->layout->tensor > 1 ? t->layout->groups[GPT_TP].comm : NULL);
+    gpt_model_open(&t->model, &t->shape, t->device, t->layout->tensor > 1 ? comm_of(t, GPT_TP) : NULL);
     if (open_parts(t, failure))
         return failure->code;
-    weft_result result = weft_memory_alloc(weft_comm_world(t->all), gpt_trainer_place(t, NULL), &t->memory);
+    weft_result result = weft_memory_alloc_on(weft_comm_world(t->all), (weft_device)t->device->stream.kind,
+                                              gpt_trainer_place(t, NULL), &t->memory);
     if (gpt_fail_making(failure, result, "activations of the model"))
         return failure->code;
     gpt_trainer_place(t, t->memory);
+    t->inputs = malloc(t->shape.tokens * sizeof *t->inputs);
+    t->targets = malloc(t->shape.tokens * sizeof *t->targets);
+    if (!t->inputs || !t->targets)
+        return gpt_fail(failure, EXIT_FAILED, "no memory for the tokens of a microbatch");
     return 0;
 }
 
@@ -156,7 +197,7 @@ int gpt_trainer_open(gpt_trainer *t, gpt_failure *failure)
     t->sets = calloc(t->shape.virtual_stages, sizeof *t->sets);
     if (!t->sets)
         return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->shape.virtual_stages);
-    if (make_pipelines(t, failure) || make_model(t, failure) || make_sets(t, failure))
+    if (open_device(t, failure) || make_pipelines(t, failure) || make_model(t, failure) || make_sets(t, failure))
         return failure->code;
     return make_optimizer(t, failure);
 }
@@ -171,5 +212,9 @@ void gpt_trainer_close(gpt_trainer *t)
     if (t->device)
         t->device->ops->close(t->device);
     weft_memory_free(weft_comm_world(t->all), t->memory);
+    for (int axis = 0; axis < GPT_AXES; axis++)
+        weft_comm_destroy(t->gpu_comms[axis]);
+    free(t->inputs);
+    free(t->targets);
     free(t->sets);
 }

@@ -30,8 +30,10 @@ typedef struct gpt_trainer {
     gpt_device *device, nothing;
     gpt_timed_device timed;
     gpt_model model;
-    void *memory; /* of the model, from weft */
-    int32_t *inputs, *targets;
+    weft_comm *gpu_comms[GPT_AXES]; /* where GPUs talk to each other; NULL: the layout's do */
+    void *memory;                   /* of the model, from weft, where the device is */
+    double *loss_at;                /* there: the sum of the losses of this rank's tokens so far, if it computes them */
+    int32_t *inputs, *targets;      /* of a microbatch, on the host */
     gpt_part *parts;
     size_t part_count;
     weft_buckets **sets; /* those of the parts, in the same order */
@@ -41,7 +43,6 @@ typedef struct gpt_trainer {
     gpt_switch_set switches;
     bool held_out;
     uint64_t number; /* the step, or the round of an evaluation */
-    double loss;     /* of this rank's samples so far: the sum over their tokens, where this rank computes it */
     gpt_watch watch;
 } gpt_trainer;
 
@@ -63,7 +64,7 @@ weft_result gpt_trainer_talk(gpt_trainer *trainer);
 /* Nothing of the last step is under way any more. */
 weft_result gpt_trainer_settle(gpt_trainer *trainer);
 /* What this rank adds to the sum of the losses of the last batch: over all ranks every token counts once. */
-double gpt_trainer_loss(const gpt_trainer *trainer);
+double gpt_trainer_loss(gpt_trainer *trainer);
 /* The mean loss of the held-out data, as many samples as fill whole batches; at least one batch. Collective. */
 weft_result gpt_trainer_evaluate(gpt_trainer *trainer, double *loss_out);
 

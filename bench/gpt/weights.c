@@ -2,6 +2,7 @@
 /* The weights of a part as a whole: their first values, and a number by which two sets of weights are told apart. */
 #include <stdlib.h>
 
+#include "gpt/math/bf16.h"
 #include "gpt/part.h"
 #include "gpt/random.h"
 
@@ -11,6 +12,14 @@ static size_t largest(const gpt_chunk *chunk)
     for (size_t i = 0; i < chunk->param_count; i++)
         count = chunk->params[i].count > count ? chunk->params[i].count : count;
     return count;
+}
+
+/* In place, to what a parameter is. */
+static void round_values(float *values, size_t count, weft_dtype dtype)
+{
+    uint16_t *rounded = (uint16_t *)(void *)values;
+    for (size_t i = 0; i < count && dtype == WEFT_BF16; i++)
+        rounded[i] = math_float_to_bf16(values[i]);
 }
 
 int gpt_part_fill(gpt_part *part, uint64_t seed, gpt_failure *failure)
@@ -23,7 +32,8 @@ int gpt_part_fill(gpt_part *part, uint64_t seed, gpt_failure *failure)
     for (size_t i = 0; i < chunk->param_count; i++) {
         gpt_param *p = &chunk->params[i];
         gpt_param_fill(p, seed, chunk->model->tp.rank, chunk->model->tp.ranks, values);
-        device->ops->convert(device, p->count, values, WEFT_FP32, p->value, device->parameter);
+        round_values(values, p->count, device->parameter);
+        device->ops->bring(device, p->count * weft_dtype_bytes(device->parameter), values, p->value);
     }
     free(values);
     return 0;
@@ -52,7 +62,7 @@ static uint64_t bits_at(const void *values, size_t i, size_t element_bytes)
 }
 
 /* Rows that are padding are in no whole tensor. */
-static uint64_t hash_param(const gpt_param *p, const gpt_model *model)
+static uint64_t hash_values(const gpt_param *p, const gpt_model *model, const void *values)
 {
     gpt_random stream = gpt_random_stream(0, p->name);
     uint64_t key = (uint64_t)stream.key[1] << 32 | stream.key[0], sum = 0;
@@ -63,17 +73,26 @@ static uint64_t hash_param(const gpt_param *p, const gpt_model *model)
             for (size_t column = 0; column < p->columns; column++, i++)
                 if (row < p->filled_rows)
                     sum += mix(mix(key + (part * p->rows + row) * p->columns + column) +
-                               bits_at(p->value, i, element_bytes));
+                               bits_at(values, i, element_bytes));
     return sum;
 }
 
-uint64_t gpt_part_hash(const gpt_part *part, bool once)
+weft_result gpt_part_hash(const gpt_part *part, bool once, uint64_t *hash_out)
 {
-    uint64_t sum = 0;
+    gpt_device *device = part->chunk.model->device;
+    size_t element_bytes = weft_dtype_bytes(device->parameter);
+    void *values = malloc(largest(&part->chunk) * element_bytes);
+    *hash_out = 0;
+    if (!values)
+        return WEFT_E_NO_MEMORY;
     for (size_t i = 0; i < part->chunk.param_count; i++) {
+        const gpt_param *p = &part->chunk.params[i];
         bool copy = weft_params_get(part->params, (uint32_t)i)->flags & WEFT_PARAM_COPY;
-        if (!once || !copy)
-            sum += hash_param(&part->chunk.params[i], part->chunk.model);
+        if (once && copy)
+            continue;
+        device->ops->fetch(device, p->count * element_bytes, p->value, values);
+        *hash_out += hash_values(p, part->chunk.model, values);
     }
-    return sum;
+    free(values);
+    return WEFT_OK;
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading of modules, the shared objects that hold a backend each: looked for by name, loaded once, and never unloaded,
- * since libraries below them start threads and handlers. */
+/* The modules that hold a backend each: looked for by name, and loaded once. */
 #include "backend/plugin.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/module.h"
 #include "backend/registry.h"
-#include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -21,43 +18,16 @@
 #define SUFFIX          ".so"
 #define TEXT(symbol)    TEXT_OF(symbol)
 #define TEXT_OF(symbol) #symbol
-#define HANDLERS_KEPT   32 /* the classic signals: what libraries like to take */
 
 /* ------------------------------------------------------------------------------------------- one module */
 
-/* Libraries below modules install signal handlers when they are loaded. They are the program's business. */
-static void keep_handlers(struct sigaction *kept)
+static const char *load_and_register(const char *path)
 {
-    for (int s = 1; s < HANDLERS_KEPT; s++)
-        sigaction(s, NULL, &kept[s]);
-}
-
-static void restore_handlers(const struct sigaction *kept)
-{
-    for (int s = 1; s < HANDLERS_KEPT; s++)
-        if (s != SIGKILL && s != SIGSTOP)
-            sigaction(s, &kept[s], NULL);
-}
-
-/* A module that brought a copy of weft along would register itself there. */
-static bool is_of_this_weft(void *module)
-{
-    Dl_info own, theirs;
-    void *symbol = dlsym(module, "weft_backend_done");
-    return !symbol || (dladdr((void *)(uintptr_t)weft_backend_done, &own) && dladdr(symbol, &theirs) &&
-                       own.dli_fbase == theirs.dli_fbase);
-}
-
-static const char *why_not(void *module)
-{
-    if (!module)
-        return dlerror();
-    if (!is_of_this_weft(module))
-        return "it is linked to another copy of weft than this program";
+    const char *why_not;
     weft_backend_module_function *entry = NULL;
-    *(void **)&entry = dlsym(module, TEXT(WEFT_BACKEND_MODULE));
+    *(void **)&entry = weft__module_load(path, TEXT(WEFT_BACKEND_MODULE), &why_not);
     if (!entry)
-        return "it has no symbol " TEXT(WEFT_BACKEND_MODULE);
+        return why_not;
     const weft_backend *table = entry();
     if (!table)
         return "it says that it cannot work here";
@@ -90,12 +60,8 @@ void weft__plugins_tell(void (*tell)(void *cookie, const char *path, const char 
 
 static void load(const char *path)
 {
-    struct sigaction handlers[HANDLERS_KEPT];
     weft__last_error said = weft__error_keep();
-    keep_handlers(handlers);
-    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    const char *why = why_not(module);
-    restore_handlers(handlers);
+    const char *why = load_and_register(path);
     note(path, why);
     if (why)
         weft__log(WEFT_LOG_WARN, "module %s is left out: %s", path, why);
@@ -122,8 +88,9 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void load_folder(const char *folder)
+static bool load_folder(void *cookie, const char *folder)
 {
+    (void)cookie;
     struct dirent **files;
     int count = scandir(folder, &files, NULL, by_name);
     for (int i = 0; i < count; i++) {
@@ -135,42 +102,16 @@ static void load_folder(const char *folder)
     }
     if (count >= 0)
         free(files);
-}
-
-static void load_path(const char *folders)
-{
-    while (folders && *folders) {
-        char folder[4096];
-        size_t bytes = strcspn(folders, ":");
-        if (bytes && bytes < sizeof folder) {
-            snprintf(folder, sizeof folder, "%.*s", (int)bytes, folders);
-            load_folder(folder);
-        }
-        folders += bytes + (folders[bytes] == ':');
-    }
-}
-
-static void load_beside_library(void)
-{
-    Dl_info own;
-    const char *slash;
-    char folder[4096];
-    if (!dladdr((void *)(uintptr_t)weft_backend_done, &own) || !(slash = strrchr(own.dli_fname, '/')))
-        return;
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - own.dli_fname), own.dli_fname);
-    load_folder(folder);
+    return false;
 }
 
 void weft__plugins_load(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool loaded;
-    weft__env env;
     pthread_mutex_lock(&lock);
     if (!loaded) {
-        (void)weft__env_read(&env);
-        load_path(env.module_path);
-        load_beside_library();
+        (void)weft__module_folders(load_folder, NULL);
         loaded = true;
     }
     pthread_mutex_unlock(&lock);

@@ -91,6 +91,12 @@ static weft_result no_arm(void *state)
     return WEFT_AGAIN; /* a descriptor that cannot be armed must be polled */
 }
 
+static weft_result no_order(void *comm, const weft_op *op, weft_stream stream)
+{
+    (void)comm, (void)op, (void)stream;
+    return WEFT_E_UNSUPPORTED;
+}
+
 static const weft_backend unsupported = {
     .query = no_query,
     .open = no_open,
@@ -105,6 +111,7 @@ static const weft_backend unsupported = {
     .explain = no_explain,
     .fd = no_fd,
     .arm = no_arm,
+    .order = no_order,
 };
 
 /* Behind its head a table is nothing but calls. */
@@ -281,7 +288,8 @@ static bool can_serve(const weft__backend_instance *b, const weft_backend_questi
 {
     *facts = (weft_backend_facts){.size = sizeof *facts};
     return b->table->query(question, facts) == WEFT_OK && facts->score > WEFT_SCORE_NONE &&
-           !((comm_flags & WEFT_COMM_EXACT) && !(facts->caps & WEFT_CAP_ORDERED));
+           !((comm_flags & WEFT_COMM_EXACT) && !(facts->caps & WEFT_CAP_ORDERED)) &&
+           !(facts->caps & WEFT_CAP_STREAMS) == (question->device == WEFT_DEVICE_HOST);
 }
 
 /* All members can map each other's memory. */
@@ -293,6 +301,12 @@ static bool share_memory(const weft_world *world, const int *ranks, int count)
     return true;
 }
 
+static weft_result find_all(weft_world *world)
+{
+    weft__plugins_load();
+    return weft__backends_renew(world);
+}
+
 static weft_result find_modules(weft_world *world, const char *name)
 {
     if (!is_in_table(name))
@@ -302,25 +316,29 @@ static weft_result find_modules(weft_world *world, const char *name)
     return weft__backends_renew(world);
 }
 
-weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t comm_flags, const int *ranks, int count,
+weft_result weft__backends_choose(weft_world *world, const weft_comm_config *config, const int *ranks, int count,
                                   weft__backend_instance **instance_out, weft_backend_facts *facts_out)
 {
     weft_backend_question question = {.size = sizeof question,
                                       .world = world,
                                       .ranks = ranks,
                                       .count = count,
-                                      .same_memory = share_memory(world, ranks, count)};
+                                      .same_memory = share_memory(world, ranks, count),
+                                      .device = config->device};
+    const char *name = config->backend;
     weft__backend_instance *best = NULL;
     bool any = !name || !*name;
     if (!any)
         WEFT_TRY(find_modules(world, name));
+    else if (config->device != WEFT_DEVICE_HOST) /* their backends are modules */
+        WEFT_TRY(find_all(world));
     for (int i = 0; i < world->backend_count; i++) {
         weft__backend_instance *b = &world->backends[i];
         /* A comm of one rank is always its own business. */
         if (!any && count > 1 && strcmp(b->table->name, name) != 0)
             continue;
         weft_backend_facts facts;
-        if (!can_serve(b, &question, comm_flags, &facts) || (best && facts.score <= facts_out->score))
+        if (!can_serve(b, &question, config->flags, &facts) || (best && facts.score <= facts_out->score))
             continue;
         best = b;
         *facts_out = facts;

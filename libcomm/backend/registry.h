@@ -23,7 +23,7 @@ weft_result weft__backends_renew(weft_world *world);
 void weft__backends_close(weft_world *world);
 /* The instance for these ranks: the one named, or the best. One that is not known is looked for among the modules.
  * E_NOT_FOUND, E_UNSUPPORTED. */
-weft_result weft__backends_choose(weft_world *world, const char *name, uint32_t comm_flags, const int *ranks, int count,
+weft_result weft__backends_choose(weft_world *world, const weft_comm_config *config, const int *ranks, int count,
                                   weft__backend_instance **instance_out, weft_backend_facts *facts_out);
 
 #endif

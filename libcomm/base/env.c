@@ -44,6 +44,7 @@ static const variable table[] = {
     {{"WEFT_HOST_ID", "text", "found out", "ranks with equal text share a host, for placement and plans"},
      TEXT,
      FIELD(host_id)},
+    {{"WEFT_DEVICE", "name", "by local rank", "the GPU of this rank: cuda:N"}, TEXT, FIELD(device)},
     {{"WEFT_TRACE", "folder", "none", "write trace files there"}, TEXT, FIELD(trace)},
     {{"WEFT_TIMEOUT_MS", "ms", "600000", "deadline of every operation"}, MILLISECONDS, FIELD(timeout_ms)},
     {{"WEFT_RENDEZVOUS_TIMEOUT_MS", "ms", "120000", "deadline of meeting and of making comms"},

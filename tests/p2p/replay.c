@@ -142,6 +142,22 @@ static int first_open(const player *p, weft_action_kind kind, int peer)
     return -1;
 }
 
+/* Of the messages in one direction that are not over, the one that is told from the others by its place alone: the
+ * first batch's, activations before gradients. */
+static int first_in_line(const player *p, bool sends)
+{
+    int first = -1;
+    for (int i = 0; i < p->count; i++) {
+        if (p->done[i] || !is_message(&p->at[i]) || is_send(&p->at[i]) != sends)
+            continue;
+        if (first >= 0 && p->begin_of_batch[i] != p->begin_of_batch[first])
+            break;
+        if (first < 0 || (carries_gradient(&p->at[first]) && !carries_gradient(&p->at[i])))
+            first = i;
+    }
+    return first;
+}
+
 static bool transfer(int from, int i)
 {
     player *p = &players[from];
@@ -151,6 +167,12 @@ static bool transfer(int from, int i)
     int j = first_open(q, kind, from);
     if (first_open(p, send->kind, (int)send->peer) != i || j < 0 || !at_head(p, i) || !at_head(q, j))
         return false;
+    if (queues == WEFT_QUEUES_ONE && stages == 2) {
+        if (first_in_line(p, true) != i)
+            return false;
+        if (first_in_line(q, false) != j)
+            wrong("stage %d sends what stage %d does not wait for yet", from, (int)send->peer);
+    }
     if (p == q && p->begin_of_batch[i] != q->begin_of_batch[j])
         wrong("stage %d: a message to itself without its receive beside it", from);
     int *buffer = buffer_of(q, kind, &q->at[j]);

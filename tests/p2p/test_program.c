@@ -28,7 +28,7 @@ static fixture open_fixture(weft_schedule *schedule, uint32_t stage)
                                                  [WEFT_ACTION_SEND_F] = needs[stage].sends[0],
                                                  [WEFT_ACTION_SEND_B] = needs[stage].sends[1]};
     for (int kind = 0; kind < WEFT_ACTION_KINDS; kind++)
-        CHECK_OK(weft__channel_open(&f.channels[kind], f.world, credits[kind], COUNT, WEFT_BF16));
+        CHECK_OK(weft__channel_open(&f.channels[kind], f.world, WEFT_DEVICE_HOST, credits[kind], COUNT, WEFT_BF16));
     CHECK_OK(weft__program_make(schedule, stage, f.channels, &f.program));
     return f;
 }
@@ -244,7 +244,7 @@ TEST(a_channel_has_its_buffers_apart)
     CHECK_OK(weft_world_open(NULL, &world));
     for (size_t count = 0; count < 300; count += 99) {
         weft__channel channel;
-        CHECK_OK(weft__channel_open(&channel, world, 5, count, WEFT_FP64));
+        CHECK_OK(weft__channel_open(&channel, world, WEFT_DEVICE_HOST, 5, count, WEFT_FP64));
         CHECK_INT(channel.credits, 5);
         for (uint32_t i = 0; i < 5; i++) {
             unsigned char *memory = channel.buffers[i].memory;
@@ -260,9 +260,9 @@ TEST(a_channel_has_its_buffers_apart)
     }
     weft__channel channel;
     mute();
-    CHECK_RESULT(weft__channel_open(&channel, world, 0, SIZE_MAX / 64, WEFT_FP64), WEFT_E_RANGE);
+    CHECK_RESULT(weft__channel_open(&channel, world, WEFT_DEVICE_HOST, 0, SIZE_MAX / 64, WEFT_FP64), WEFT_E_RANGE);
     CHECK_HAS(weft_last_error(), "elements of fp64");
-    CHECK_OK(weft__channel_open(&channel, world, 0, 7, WEFT_FP64));
+    CHECK_OK(weft__channel_open(&channel, world, WEFT_DEVICE_HOST, 0, 7, WEFT_FP64));
     CHECK_INT(channel.credits, 0);
     weft__channel_close(&channel);
     weft_world_close(world);

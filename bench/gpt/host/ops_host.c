@@ -133,6 +133,12 @@ static void bring(gpt_device *device, size_t bytes, const void *from_host, void 
     memcpy(memory, from_host, bytes);
 }
 
+static void fetch(gpt_device *device, size_t bytes, const void *memory, void *to_host)
+{
+    (void)device;
+    memcpy(to_host, memory, bytes);
+}
+
 static void add(gpt_device *device, size_t count, const void *a, const void *b, void *y)
 {
     gpt_host_of(device)->kernels->add(count, a, b, y);
@@ -188,6 +194,7 @@ static const gpt_ops host_ops = {
     .entropy_grad = entropy_grad,
     .clear = clear,
     .bring = bring,
+    .fetch = fetch,
     .add = add,
     .convert = convert,
 };

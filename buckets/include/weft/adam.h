@@ -46,6 +46,7 @@ typedef struct weft_step {
     float clip_norm;    /**< Scale gradients by clip_norm / (norm + 1e-6) if that is below 1; 0 = do not. */
     uint32_t flags;     /**< WEFT_STEP_*. */
     double divisor;     /**< Gradients are divided by it first, before the norm; 0 = not. */
+    weft_stream after;  /**< On a GPU: params are written behind what this stream holds, their last readers. */
 } weft_step;
 #define WEFT_STEP_INIT WEFT_SIZED_INIT(weft_step)
 
@@ -64,6 +65,7 @@ typedef struct weft_step_report {
 /** End the window: finish the reductions, take the norm, clip, and bucket by bucket in order of use update what this
  *  rank owns and start to gather it. It returns while params are gathered: acquire them, all of them before the sets
  *  are destroyed. The trace has a span a bucket, "<set> step", with the bucket's number.
+ *  On a GPU everything up to the gathers is queued, and the host waits only if it wants a report.
  *  @param how  copied.   @param report_out  may be NULL.
  *  Threads: owner of the sets.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, those of weft_buckets_reduce(), weft_buckets_norm() and weft_buckets_gather(). */

@@ -184,6 +184,9 @@ typedef struct weft_buckets_config {
     uint32_t arena_count;
     uint32_t reserved;           /**< 0. */
     size_t last_bucket_elements; /**< As in weft_layout_config. */
+    weft_device device;          /**< Where params and gradients lie, and operations run; the given comms may be the
+                                      host's. Arenas are its memory. */
+    uint32_t reserved2;          /**< 0. */
 } weft_buckets_config;
 #define WEFT_BUCKETS_CONFIG_INIT WEFT_SIZED_INIT(weft_buckets_config)
 
@@ -218,10 +221,15 @@ WEFT_API const weft_layout *weft_buckets_layout(const weft_buckets *set);
  *  Errors: E_INVALID, E_STATE (the window's last microbatch has begun already; a bucket of the window before was not
  *  gathered; without LATE_MARKS, a param had some of its contributions only). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin(weft_buckets *set, int last);
+/** The same on a GPU: if it is the first microbatch of a window, the gradients are cleared in the order of @p stream. A
+ *  trainer that accumulates on several streams orders the others behind it.
+ *  Threads: owner.  Blocks: on the host stream until they are cleared, else never.  Hot.
+ *  Errors: the same, and E_UNSUPPORTED (no such stream here). */
+WEFT_API WEFT_NODISCARD weft_result weft_buckets_begin_on(weft_buckets *set, int last, weft_stream stream);
 /** Add @p count elements to the gradient of @p param, from its element @p start on, in fp32.
  *  @param grad  fp32, bf16 or fp16; borrowed during the call.
  *  Threads: owner.  Blocks: never.  Hot.
- *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED (the gradient is not kept in fp32), and those of
+ *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED (the gradient is not kept in fp32, or on a GPU), and those of
  *  weft_buckets_mark_ready(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_accumulate(weft_buckets *set, uint32_t param, size_t start,
                                                             const void *grad, weft_dtype dtype, size_t count);

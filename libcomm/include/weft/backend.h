@@ -39,6 +39,8 @@
  *  - `comm_create` makes something (*comm_out is not NULL); until `comm_connect` has said WEFT_OK only `comm_abort`,
  *    `comm_leave` and `comm_destroy` come.
  *  - With WEFT_CAP_IMMEDIATE, `start` gives the operation back before it returns, and never answers WEFT_AGAIN.
+ *  - With WEFT_CAP_STREAMS, `start` queues the operation before it returns, in the order of the caller's program, and
+ *    never answers WEFT_AGAIN; messages of a rank to itself are the backend's; `progress` gives back what has ended.
  *  - All members of a comm come to the same answers to `query`.
  *
  *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
@@ -64,7 +66,9 @@ enum {
     WEFT_CAP_COLLECTIVE = 1, /**< Without it collectives are E_UNSUPPORTED before the backend hears of them, */
     WEFT_CAP_P2P = 2,        /**< and without this p2p messages. */
     WEFT_CAP_ORDERED = 4,    /**< Sums depend on the inputs and the ranks alone. */
-    WEFT_CAP_IMMEDIATE = 8   /**< Every operation is done when `start` returns; `start` may come from any thread. */
+    WEFT_CAP_IMMEDIATE = 8,  /**< Every operation is done when `start` returns; `start` may come from any thread. */
+    WEFT_CAP_STREAMS = 16    /**< It serves comms of a GPU: buffers are its memory, and operations run in the order of
+                                  streams, see weft_op.after and `order`. Other backends serve comms of the host. */
 };
 
 /** How well a backend serves the members of a comm. The highest score wins; of equal ones the first registered. */
@@ -96,6 +100,10 @@ typedef struct weft_op {
 
     int32_t result;  /**< WEFT_PENDING until weft_backend_done(); read it with nothing else. */
     uint32_t waited; /**< weft's own. */
+
+    /* With WEFT_CAP_STREAMS. */
+    weft_stream after;            /**< The operation runs behind what is queued there now; the host's: at once, */
+    const struct weft_op *behind; /**< and behind this one of the same backend, if it is not NULL. Only in `start`. */
 } weft_op;
 
 /** What a rank asks for with a collective, as members compare it: what means nothing to its kind is 0, the buffers are
@@ -112,7 +120,8 @@ typedef struct weft_backend_question {
     const weft_world *world;
     const int *ranks; /**< World ranks of the members. */
     int count;
-    int same_memory; /**< All members can map each other's memory. */
+    int same_memory;    /**< All members can map each other's memory. */
+    weft_device device; /**< Whose memory operations are on. */
 } weft_backend_question;
 
 typedef struct weft_backend_facts {
@@ -185,6 +194,10 @@ typedef struct weft_backend {
      *  `progress`. After WEFT_OK `progress` does not come before the descriptor could be read, an operation was
      *  started, or a caller waits for one. */
     weft_result (*arm)(void *state);
+    /** With WEFT_CAP_STREAMS: what is queued next on @p stream runs behind @p op, which was started. It may have ended.
+     *  On the host's stream: wait, in the calling thread, for an operation that was given back. Comes from any
+     *  thread. */
+    weft_result (*order)(void *comm, const weft_op *op, weft_stream stream);
 } weft_backend;
 
 /** What a module exports, declared as `WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;`. */

@@ -19,10 +19,14 @@ enum {
 typedef struct weft_comm_config {
     size_t size;           /**< Set by WEFT_COMM_CONFIG_INIT. */
     const char *backend;   /**< Copied. "local"; NULL = that of the world. */
-    uint32_t works;        /**< Most works in flight; 0 = 64; rounded up to a multiple of 64. */
+    uint32_t works;        /**< Most works in flight; 0 = 64, on a GPU 256; rounded up to a multiple of 64. A start that
+                                finds all of them finished on streams, but not ended, waits for the GPU. */
     uint32_t p2p_channels; /**< Channels of p2p messages, 0 ... n-1; 0 = 2, with WEFT_COMM_NO_P2P none. */
     uint32_t timeout_ms;   /**< For operations on this comm; 0 = that of the world. */
     uint32_t flags;        /**< WEFT_COMM_*. */
+    weft_device device;    /**< Where the buffers of its operations lie. On a GPU they run in the order of its streams;
+                                the host's stream then means: after what the host has waited for, and finish blocks. */
+    uint32_t reserved;     /**< 0. */
 } weft_comm_config;
 #define WEFT_COMM_CONFIG_INIT WEFT_SIZED_INIT(weft_comm_config)
 

@@ -24,6 +24,8 @@ typedef struct weft_world_config {
     uint64_t heap_bytes;            /**< Address space kept for weft_memory_alloc(); 0 = the machine's memory. */
     uint32_t trace_records;         /**< Records of the trace ring, a power of two; 0 = 8192. */
     uint32_t flags;                 /**< 0. */
+    const char *device; /**< Copied. The GPU of this rank, "cuda:2"; NULL = WEFT_DEVICE, else its local rank, modulo
+                             how many GPUs the process sees. It is opened when it is first asked for. */
 } weft_world_config;
 #define WEFT_WORLD_CONFIG_INIT WEFT_SIZED_INIT(weft_world_config)
 
@@ -48,6 +50,10 @@ WEFT_API int weft_world_size(const weft_world *world);
 WEFT_API int weft_world_host(const weft_world *world, int rank);
 /** This rank's number among the ranks of its host. Threads: any. Blocks: never. */
 WEFT_API int weft_world_local_rank(const weft_world *world);
+
+/** The number of this rank's GPU among those that the process sees, which is opened if it was not yet.
+ *  Threads: any.  Blocks: local.  Errors: E_NO_DEVICE (says why), E_INVALID. */
+WEFT_API WEFT_NODISCARD weft_result weft_world_device(weft_world *world, weft_device device, int *index_out);
 
 /** Wait for what is queued on @p stream and report the first operation that failed late. On the host stream, where
  *  every finish tells its own result, this returns the first error of any comm of this world.

@@ -113,6 +113,9 @@ typedef struct weft_pipeline_config {
     /** What @p task filled (F: output, B: input_grad) has been sent. Comes when its buffer is wanted again, at the
      *  latest at the end of the run. NULL = not wanted. */
     weft_result (*release)(void *cookie, const weft_pipeline_task *task);
+    /** On a comm of a GPU: the stream in whose order callbacks queue their computing. Messages are ordered with it, and
+     *  a run queues everything without waiting for the GPU. On the host: the host's. */
+    weft_stream stream;
 } weft_pipeline_config;
 #define WEFT_PIPELINE_CONFIG_INIT WEFT_SIZED_INIT(weft_pipeline_config)
 
@@ -135,7 +138,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_pipeline_create(weft_comm *comm, const 
  *  trainer keeps activations. Threads: any. Blocks: never. */
 WEFT_API uint32_t weft_pipeline_activations(const weft_pipeline *pipeline, uint32_t chunk);
 
-/** Take one window through this stage. When it returns no message is under way, whatever the result.
+/** Take one window through this stage. When it returns no message is under way, whatever the result; on a GPU all of
+ *  them are queued before what the stream takes next.
  *  Threads: owner.  Blocks: peers.  Hot, but for its callbacks.  Collective.
  *  Errors: E_INVALID, what a callback returned (E_INVALID if that was positive), and those of weft_p2p_start() and
  *  weft_work_finish(): on all of them the comm has failed. */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The module: what a world has of NCCL, the timer by which events are looked at, and the table of the backend. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "backend/nccl/nccl_backend.h"
+
+enum { POLL_NS = 200000 }; /* a GPU tells nobody when an event comes */
+
+/* ------------------------------------------------------------------------------------------- worlds */
+
+static weft_result open_world(weft_world *world, void **state_out)
+{
+    weft__nccl *nccl = calloc(1, sizeof *nccl);
+    if (!nccl)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "backend nccl: no memory for a world");
+    nccl->world = world;
+    nccl->device = -1;
+    nccl->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (nccl->timer_fd < 0) {
+        free(nccl);
+        return weft_backend_error(WEFT_E_SYSTEM, "backend nccl: no timer: %s", strerror(errno));
+    }
+    *state_out = nccl;
+    return WEFT_OK;
+}
+
+static void close_world(void *state)
+{
+    weft__nccl *nccl = state;
+    close(nccl->timer_fd);
+    free(nccl);
+}
+
+static weft_result create(void *state, const weft_backend_comm *what, void **comm_out, unsigned char *card)
+{
+    weft__nccl *nccl = state;
+    if (nccl->device < 0) {
+        weft_result result = weft_world_device(nccl->world, WEFT_DEVICE_CUDA, &nccl->device);
+        if (result != WEFT_OK)
+            return result;
+        (void)cudaSetDevice(nccl->device);
+        (void)cudaDeviceGetStreamPriorityRange(&nccl->least, &nccl->greatest);
+    }
+    return weft__nccl_comm_create(state, what, comm_out, card);
+}
+
+/* ------------------------------------------------------------------------------------------- progress */
+
+static bool is_busy(const weft__nccl *nccl)
+{
+    for (const weft__nccl_comm *nc = nccl->comms; nc; nc = nc->next)
+        if (nc->head || nc->phase == WEFT__NCCL_ENDING || nc->phase == WEFT__NCCL_CONNECTING)
+            return true;
+    return false;
+}
+
+static int descriptor(void *state)
+{
+    return ((weft__nccl *)state)->timer_fd;
+}
+
+static weft_result arm(void *state)
+{
+    weft__nccl *nccl = state;
+    bool busy = is_busy(nccl);
+    struct itimerspec in = {.it_value.tv_nsec = busy ? POLL_NS : 0};
+    if (timerfd_settime(nccl->timer_fd, 0, &in, NULL) != 0)
+        return WEFT_AGAIN; /* it is polled all the time then */
+    nccl->timer_runs = busy;
+    return WEFT_OK;
+}
+
+static void hear_timer(weft__nccl *nccl)
+{
+    uint64_t times;
+    if (nccl->timer_runs)
+        (void)!read(nccl->timer_fd, &times, sizeof times);
+    nccl->timer_runs = false;
+}
+
+static unsigned progress(void *state, uint64_t slice_ticks)
+{
+    weft__nccl *nccl = state;
+    bool moved = false;
+    (void)slice_ticks; /* a look is short */
+    hear_timer(nccl);
+    for (weft__nccl_comm *nc = nccl->comms, *next; nc; nc = next) {
+        next = nc->next;
+        if (nc->left)
+            continue;
+        if (nc->phase == WEFT__NCCL_ENDING)
+            moved |= weft__nccl_end_aborted(nc);
+        else if (nc->head)
+            moved |= weft__nccl_look(nc);
+    }
+    return (moved ? WEFT_PROGRESS_MOVED : 0) | (is_busy(nccl) ? WEFT_PROGRESS_ATTENTION : 0);
+}
+
+static void explain(void *comm, const weft_op *op, char *text, size_t text_bytes)
+{
+    const weft__nccl_comm *nc = comm;
+    if (op != nc->head)
+        snprintf(text, text_bytes, "it is queued behind others on the GPU");
+    else
+        snprintf(text, text_bytes, "the GPU has not come to its end; NCCL does not say whom it waits for");
+}
+
+/* ------------------------------------------------------------------------------------------- the table */
+
+static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
+{
+    if (question->device != WEFT_DEVICE_CUDA)
+        return WEFT_OK; /* with no score */
+    facts->caps = WEFT_CAP_COLLECTIVE | WEFT_CAP_P2P | WEFT_CAP_STREAMS;
+    facts->queues = WEFT_QUEUES_ONE;
+    facts->score = WEFT_SCORE_SAME_HOST;
+    facts->op_bytes = sizeof(weft__nccl_op);
+    facts->card_bytes = WEFT__NCCL_LANES * sizeof(ncclUniqueId);
+    return WEFT_OK;
+}
+
+WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;
+
+const weft_backend *WEFT_BACKEND_MODULE(void)
+{
+    static const weft_backend table = {
+        .abi_major = WEFT_BACKEND_ABI,
+        .size = sizeof table,
+        .name = "nccl",
+        .query = query,
+        .open = open_world,
+        .close = close_world,
+        .comm_create = create,
+        .comm_connect = weft__nccl_comm_connect,
+        .comm_abort = weft__nccl_comm_abort,
+        .comm_leave = weft__nccl_comm_leave,
+        .comm_destroy = weft__nccl_comm_destroy,
+        .start = weft__nccl_start,
+        .progress = progress,
+        .explain = explain,
+        .fd = descriptor,
+        .arm = arm,
+        .order = weft__nccl_order,
+    };
+    return &table;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend over NCCL from inside. A comm is two communicators of its members, each with a stream of its own: a lane
+ * for collectives, and one for messages, if there are any. Messages of one batch run together, and batches one after
+ * the other, whatever their channels: CUDA does not promise that communicators of a device advance side by side.
+ * Between two ranks messages are told apart by their order alone, so in a batch they go by channel. */
+#ifndef WEFT_BACKEND_NCCL_NCCL_BACKEND_H
+#define WEFT_BACKEND_NCCL_NCCL_BACKEND_H
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <weft/backend.h>
+#include <weft/trace.h>
+
+enum {
+    WEFT__NCCL_COLLECTIVES, /* the lanes */
+    WEFT__NCCL_MESSAGES,
+    WEFT__NCCL_LANES,
+    WEFT__NCCL_CONNECTED_MOST = 64 /* members: of more, pairs connect when they first meet */
+};
+
+typedef struct weft__nccl_lane {
+    ncclComm_t comm;
+    cudaStream_t stream;
+} weft__nccl_lane;
+
+typedef enum weft__nccl_phase {
+    WEFT__NCCL_NEW,
+    WEFT__NCCL_CONNECTING, /* a helper makes its communicators */
+    WEFT__NCCL_READY,
+    WEFT__NCCL_ENDING, /* a helper aborts them */
+    WEFT__NCCL_ENDED
+} weft__nccl_phase;
+
+typedef struct weft__nccl_comm weft__nccl_comm;
+
+/* One world's. */
+typedef struct weft__nccl {
+    weft_world *world;
+    int device;
+    int least, greatest; /* priorities of streams */
+    int timer_fd;
+    bool timer_runs;
+    weft__nccl_comm *comms;
+} weft__nccl;
+
+/* One operation, in the memory of a work. Its events are made in the first life of that memory with this comm, and keep
+ * what they say until the next. */
+typedef struct weft__nccl_op {
+    uint64_t owner; /* the comm's serial number, in whose list the events are */
+    uint32_t lanes; /* that it is on, as bits */
+    bool captured;  /* into a graph: it ends with its start */
+    cudaEvent_t ended[WEFT__NCCL_LANES];
+} weft__nccl_op;
+
+/* What helpers use too: it lives until nobody does. */
+typedef struct weft__nccl_core {
+    _Atomic int holds;
+    int device, rank, count;
+    uint32_t lane_count;
+    bool connects; /* pairs, at once */
+    ncclUniqueId ids[WEFT__NCCL_LANES];
+    weft__nccl_lane lanes[WEFT__NCCL_LANES];
+    unsigned char *scratch; /* of the device: a byte for barriers, then for connecting */
+    _Atomic bool helped;    /* the helper is done, */
+    weft_result result;     /* and so it went */
+    char text[256];
+} weft__nccl_core;
+
+struct weft__nccl_comm {
+    weft__nccl *nccl;
+    weft_comm *comm;
+    char name[WEFT_COMM_NAME_MAX + 1];
+    weft__nccl_core *core;
+    weft__nccl_phase phase;
+    bool left;
+    uint64_t serial;
+    cudaEvent_t entry;   /* of the stream that an operation runs after */
+    cudaEvent_t *events; /* all that were made, to be given back */
+    size_t event_count, event_room;
+    weft_op *head, **tail; /* queued, in the order of their start */
+    weft_result verdict;
+    uint64_t ending_since, looked; /* ticks: since the abort; when NCCL was asked for errors */
+    weft__nccl_comm *next;
+};
+
+/* comm.c */
+weft_result weft__nccl_comm_create(void *state, const weft_backend_comm *what, void **comm_out, unsigned char *card);
+weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards);
+void weft__nccl_comm_abort(void *comm, weft_result result, const char *text);
+void weft__nccl_comm_leave(void *comm);
+void weft__nccl_comm_destroy(void *comm);
+/* Let go of the parts that helpers share. */
+void weft__nccl_core_release(weft__nccl_core *core);
+/* Is the abort done, or has it taken too long? Then what was taken is given back. True: something happened. */
+bool weft__nccl_end_aborted(weft__nccl_comm *nc);
+
+/* operation.c */
+weft_result weft__nccl_start(void *comm, weft_op *op);
+weft_result weft__nccl_order(void *comm, const weft_op *op, weft_stream stream);
+/* Give back what has ended. True: something has. */
+bool weft__nccl_look(weft__nccl_comm *nc);
+/* Give back everything. */
+void weft__nccl_give_back(weft__nccl_comm *nc, weft_result result);
+
+/* helper.c: what waits for peers runs in a thread. */
+void weft__nccl_help(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
+void weft__nccl_connect_all(weft__nccl_core *core);
+void weft__nccl_abort_all(weft__nccl_core *core);
+void weft__nccl_destroy_all(weft__nccl_core *core);
+
+weft_result weft__nccl_told(const char *name, const char *what, ncclResult_t result);
+weft_result weft__nccl_cuda_told(const char *name, const char *what, cudaError_t error);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the module of a device, and does for all devices what need not differ. */
+#include "device/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/module.h"
+#include "base/error.h"
+
+#define TEXT(symbol)    TEXT_OF(symbol)
+#define TEXT_OF(symbol) #symbol
+
+typedef struct search {
+    const char *name;
+    const weft__device_calls *calls;
+    char why_not[300];
+} search;
+
+static bool look_in(void *cookie, const char *folder)
+{
+    search *s = cookie;
+    char path[4200];
+    snprintf(path, sizeof path, "%s/libweft-%s.so", folder, s->name);
+    if (access(path, F_OK) != 0)
+        return false;
+    const char *why_not;
+    weft__device_module_function *entry = NULL;
+    *(void **)&entry = weft__module_load(path, TEXT(WEFT__DEVICE_MODULE), &why_not);
+    const weft__device_calls *calls = entry ? entry() : NULL;
+    if (calls && (calls->abi != WEFT__DEVICE_ABI || calls->size != sizeof *calls))
+        why_not = "it is of another version of weft";
+    if (why_not) {
+        snprintf(s->why_not, sizeof s->why_not, "%.120s is left out: %.150s", path, why_not);
+        return false;
+    }
+    s->calls = calls;
+    return true;
+}
+
+weft_result weft__device_find(const char *name, const weft__device_calls **calls_out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    search s = {.name = name};
+    pthread_mutex_lock(&lock);
+    snprintf(s.why_not, sizeof s.why_not, "there is no libweft-%s.so beside weft's library or in WEFT_MODULE_PATH",
+             name);
+    (void)weft__module_folders(look_in, &s);
+    pthread_mutex_unlock(&lock);
+    *calls_out = s.calls;
+    return s.calls ? WEFT_OK : weft__fail(WEFT_E_NO_DEVICE, "device %s: %s", name, s.why_not);
+}
+
+weft_result weft__device_fill(weft__device *device, void *dst, size_t count, weft_dtype dtype, double value,
+                              weft_stream stream)
+{
+    uint64_t bits = 0;
+    weft__vector_host()->fill(&bits, 1, dtype, value);
+    return device->calls->fill(device, dst, count, weft_dtype_bytes(dtype), bits, stream);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the GPU that is a rank's when it is first asked for: a world that needs none loads no library for one. */
+#include "device/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weft/collective.h>
+
+#include "base/error.h"
+#include "comm.h"
+
+/* "cuda:2": its number; -1 = whichever is this rank's. */
+static weft_result read_name(const char *text, int *index_out)
+{
+    static const char prefix[] = "cuda:";
+    *index_out = -1;
+    if (!text || !*text || strcmp(text, "cuda") == 0)
+        return WEFT_OK;
+    char *end = NULL;
+    long index = strncmp(text, prefix, strlen(prefix)) == 0 ? strtol(text + strlen(prefix), &end, 10) : -1;
+    if (!end || *end || end == text + strlen(prefix) || index < 0 || index > 1023)
+        return weft__fail(WEFT_E_INVALID, "device '%s' is none: it is cuda, or cuda:N", text);
+    *index_out = (int)index;
+    return WEFT_OK;
+}
+
+static weft_result open_gpu(weft_world *world)
+{
+    const weft__device_calls *calls;
+    int index, count;
+    WEFT_TRY(read_name(world->config.device, &index));
+    WEFT_TRY(weft__device_find("cuda", &calls));
+    WEFT_TRY(calls->count(&count));
+    WEFT_TRY(calls->open(index < 0 ? weft_world_local_rank(world) % count : index, &world->gpu));
+    weft_result result = calls->stream_open(world->gpu, 0, &world->gpu_stream);
+    if (result != WEFT_OK) {
+        calls->close(world->gpu);
+        world->gpu = NULL;
+    }
+    return result;
+}
+
+weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu_out)
+{
+    if (kind != WEFT_DEVICE_CUDA)
+        return weft__fail(WEFT_E_INVALID, "there is no device of kind %d", (int)kind);
+    pthread_mutex_lock(&world->gpu_lock);
+    weft_result result = world->gpu ? WEFT_OK : open_gpu(world);
+    *gpu_out = world->gpu;
+    pthread_mutex_unlock(&world->gpu_lock);
+    return result;
+}
+
+weft_result weft_world_device(weft_world *world, weft_device device, int *index_out)
+{
+    weft__device *gpu;
+    if (!world || !index_out)
+        return weft__fail(WEFT_E_INVALID, "a device without a world, or without a place for its number");
+    WEFT_TRY(weft__world_alive(world));
+    WEFT_TRY(weft__gpu_of(world, device, &gpu));
+    *index_out = gpu->calls->index(gpu);
+    return WEFT_OK;
+}
+
+weft_stream weft__gpu_stream(const weft_world *world)
+{
+    return world->gpu_stream;
+}
+
+bool weft__gpu_owns(weft_world *world, const void *memory)
+{
+    pthread_mutex_lock(&world->gpu_lock);
+    bool owns = world->gpu && world->gpu->calls->owns(world->gpu, memory);
+    pthread_mutex_unlock(&world->gpu_lock);
+    return owns;
+}
+
+weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream)
+{
+    weft__device *gpu;
+    WEFT_TRY(weft__gpu_of(world, (weft_device)stream.kind, &gpu));
+    return gpu->calls->synchronize(gpu, stream);
+}
+
+weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes)
+{
+    const weft_stream plain = {NULL, gpu->calls->kind};
+    WEFT_TRY(gpu->calls->copy(gpu, to, from, bytes, plain));
+    return gpu->calls->synchronize(gpu, plain);
+}
+
+weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes)
+{
+    size_t count = (size_t)weft_comm_size(comm);
+    weft__device *gpu = comm->gpu;
+    unsigned char *room;
+    WEFT_TRY(gpu->calls->alloc(gpu, (1 + count) * bytes, (void **)&room));
+    weft_result result = weft__gpu_copy(gpu, room, mine, bytes);
+    if (result == WEFT_OK)
+        result = weft_all_gather_run(comm, room, room + bytes, bytes, WEFT_UINT8, WEFT_STREAM_HOST);
+    if (result == WEFT_OK)
+        result = weft__gpu_copy(gpu, all, room + bytes, count * bytes);
+    gpu->calls->release(gpu, room);
+    return result;
+}
+
+void weft__gpu_close(weft_world *world)
+{
+    if (world->gpu) {
+        world->gpu->calls->stream_close(world->gpu, world->gpu_stream);
+        world->gpu->calls->close(world->gpu);
+    }
+    pthread_mutex_destroy(&world->gpu_lock);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPU of a rank. */
+#ifndef WEFT_DEVICE_GPU_H
+#define WEFT_DEVICE_GPU_H
+#include <stdbool.h>
+#include <weft/comm.h>
+
+#include "device/device.h"
+
+/* It, opened if it was not yet. E_NO_DEVICE, E_INVALID (no such kind of device). Any thread. */
+weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu_out);
+/* The stream for what weft computes there: arithmetic on what all buckets hold. Of one that is open. */
+weft_stream weft__gpu_stream(const weft_world *world);
+/* Is @p memory the GPU's? False if there is none, or it was not opened. */
+bool weft__gpu_owns(weft_world *world, const void *memory);
+/* Wait for a stream of it. */
+weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream);
+/* Copy a few bytes between the GPU and the host, and wait for it. */
+weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes);
+/* All-gather of @p bytes of the host from each member of a comm of a GPU, for setting things up. */
+weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes);
+void weft__gpu_close(weft_world *world);
+
+#endif

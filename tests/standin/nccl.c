@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of NCCL: communicators, groups, and what they queue on streams. */
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "nccl_move.h"
+#include "standin.h"
+
+#define API STANDIN_API
+
+struct ncclComm {
+    standin_room room;
+    ncclUniqueId id;
+    int rank, ranks, device;
+    pthread_t meeting;
+    bool meets; /* a thread meets the others */
+    _Atomic ncclResult_t state;
+    _Atomic bool aborted;
+    _Atomic int holds; /* of the caller, and of each task */
+    uint64_t rounds;   /* of collectives; only the task at hand */
+    uint64_t queued;   /* tasks */
+    _Atomic uint64_t ended;
+};
+
+/* What is queued on one stream at once: a collective, or the messages of a group. */
+typedef struct task {
+    ncclComm_t comm;
+    uint64_t number; /* on the communicator, whose tasks run in the order of their calls */
+    cudaStream_t stream;
+    bool is_collective;
+    standin_collective collective;
+    standin_message *messages;
+    size_t message_count;
+    struct task *next;
+} task;
+
+static _Thread_local struct {
+    int depth;
+    task *first, **last;
+} group;
+static _Thread_local char last_text[256];
+
+static ncclResult_t fail(ncclResult_t result, const char *text)
+{
+    snprintf(last_text, sizeof last_text, "%s", text);
+    return result;
+}
+
+/* ---- communicators ---- */
+
+API ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    standin_room_name(id);
+    return ncclSuccess;
+}
+
+static void pause_us(long us)
+{
+    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+static void *meet(void *memory)
+{
+    ncclComm_t comm = memory;
+    while (!standin_room_full(&comm->room, comm->ranks) && !comm->aborted)
+        pause_us(100);
+    standin_room_forget_name(&comm->id);
+    comm->state = ncclSuccess;
+    return NULL;
+}
+
+static void release(ncclComm_t comm)
+{
+    if (atomic_fetch_sub(&comm->holds, 1) != 1)
+        return;
+    standin_room_leave(&comm->room);
+    free(comm);
+}
+
+API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUniqueId id, int rank,
+                                        ncclConfig_t *config)
+{
+    *comm_out = NULL;
+    if (ranks < 1 || ranks > STANDIN_NCCL_RANKS || rank < 0 || rank >= ranks || !*id.internal)
+        return fail(ncclInvalidArgument, "ranks, rank or id make no sense");
+    if (config && config->magic != 0xcafebeef)
+        return fail(ncclInvalidArgument, "the config was not initialized");
+    ncclComm_t comm = calloc(1, sizeof *comm);
+    if (!comm || cudaGetDevice(&comm->device) != cudaSuccess || !standin_room_enter(&comm->room, &id, ranks)) {
+        free(comm);
+        return fail(ncclSystemError, "no device, or no shared memory");
+    }
+    comm->id = id;
+    comm->rank = rank, comm->ranks = ranks;
+    comm->holds = 1;
+    comm->state = ncclInProgress;
+    *comm_out = comm;
+    if (!config || config->blocking != 0) {
+        meet(comm);
+        return ncclSuccess;
+    }
+    comm->meets = pthread_create(&comm->meeting, NULL, meet, comm) == 0;
+    return comm->meets ? ncclInProgress : fail(ncclSystemError, "no thread");
+}
+
+static ncclResult_t end_comm(ncclComm_t comm, bool abort)
+{
+    if (!comm)
+        return fail(ncclInvalidArgument, "no communicator");
+    if (abort)
+        comm->aborted = true;
+    while (!abort && comm->ended < comm->queued)
+        pause_us(50);
+    if (comm->meets)
+        pthread_join(comm->meeting, NULL);
+    release(comm);
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
+}
+
+API ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    return end_comm(comm, false);
+}
+
+API ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    return end_comm(comm, true);
+}
+
+API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    *error = comm->state;
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+{
+    *count = comm->ranks;
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+    *device = comm->device;
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle)
+{
+    (void)bytes;
+    *handle = memory;
+    return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
+}
+
+API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    (void)handle;
+    return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
+}
+
+API ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
+{
+    return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+API ncclResult_t ncclMemFree(void *memory)
+{
+    return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+API const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const texts[] = {"no error",       "unhandled cuda error", "unhandled system error",
+                                        "internal error", "invalid argument",     "invalid usage",
+                                        "remote error",   "in progress"};
+    return (size_t)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result";
+}
+
+API const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return last_text;
+}
+
+/* ---- tasks ---- */
+
+static void report_difference(const task *t)
+{
+    fprintf(stderr, "standin: nccl: rank %d of %d and another ask for different things\n", t->comm->rank,
+            t->comm->ranks);
+    exit(STANDIN_EXIT);
+}
+
+static bool step_messages(task *t, bool *differs)
+{
+    const ncclComm_t comm = t->comm;
+    bool all = true;
+    for (size_t i = 0; i < t->message_count; i++) {
+        standin_message *m = &t->messages[i];
+        if (m->done)
+            continue;
+        /* Between two ranks in order: not before an earlier one of the same pair. */
+        bool behind = false;
+        for (size_t k = 0; k < i; k++)
+            behind |= !t->messages[k].done && t->messages[k].peer == m->peer && t->messages[k].sends == m->sends;
+        if (!behind && standin_message_step(m, &comm->room, comm->rank, comm->ranks, differs))
+            m->done = true;
+        all &= m->done;
+    }
+    return all;
+}
+
+static bool step(void *state)
+{
+    task *t = state;
+    ncclComm_t comm = t->comm;
+    bool differs = false;
+    if (comm->aborted)
+        return true;
+    if (comm->state == ncclInProgress || comm->ended < t->number)
+        return false;
+    bool done = t->is_collective ? standin_collective_step(&t->collective, &comm->room, comm->rank, comm->ranks,
+                                                           &comm->rounds, &differs)
+                                 : step_messages(t, &differs);
+    if (differs)
+        report_difference(t);
+    return done;
+}
+
+static void drop(void *state)
+{
+    task *t = state;
+    atomic_fetch_add(&t->comm->ended, 1);
+    release(t->comm);
+    free(t->messages);
+    free(t);
+}
+
+static const char *name_of(const task *t)
+{
+    static const char *const names[] = {"all-reduce", "reduce", "reduce-scatter", "all-gather", "broadcast"};
+    return t->is_collective ? names[t->collective.asked.kind] : "messages";
+}
+
+static size_t list_ranges(const task *t, standin_range *ranges)
+{
+    if (!t->is_collective) {
+        for (size_t i = 0; i < t->message_count; i++)
+            ranges[i] = (standin_range){t->messages[i].memory, t->messages[i].bytes, !t->messages[i].sends};
+        return t->message_count;
+    }
+    const standin_collective *c = &t->collective;
+    size_t bytes = c->asked.count * standin_type_bytes((ncclDataType_t)c->asked.type),
+           all = bytes * (size_t)t->comm->ranks;
+    bool is_root = t->comm->rank == c->asked.root;
+    size_t read = c->asked.kind == STANDIN_REDUCE_SCATTER          ? all
+                  : c->asked.kind == STANDIN_BROADCAST && !is_root ? 0
+                                                                   : bytes;
+    size_t written = c->asked.kind == STANDIN_ALL_GATHER           ? all
+                     : c->asked.kind == STANDIN_REDUCE && !is_root ? 0
+                                                                   : bytes;
+    ranges[0] = (standin_range){c->from, read, false};
+    ranges[1] = (standin_range){c->to, written, true};
+    return 2;
+}
+
+static ncclResult_t queue(task *t)
+{
+    standin_range two[2], *ranges = t->message_count > 2 ? malloc(t->message_count * sizeof *ranges) : two;
+    if (!ranges)
+        abort();
+    size_t count = list_ranges(t, ranges);
+    atomic_fetch_add(&t->comm->holds, 1);
+    t->number = t->comm->queued++;
+    int error = standin_queue(t->stream, &(standin_task){name_of(t), ranges, count, step, drop, t});
+    if (ranges != two)
+        free(ranges);
+    if (error == cudaSuccess)
+        return ncclSuccess;
+    drop(t);
+    return fail(ncclUnhandledCudaError, cudaGetErrorString((cudaError_t)error));
+}
+
+/* ---- groups ---- */
+
+API ncclResult_t ncclGroupStart(void)
+{
+    if (group.depth++ == 0) {
+        group.first = NULL;
+        group.last = &group.first;
+    }
+    return ncclSuccess;
+}
+
+API ncclResult_t ncclGroupEnd(void)
+{
+    if (group.depth == 0)
+        return fail(ncclInvalidUsage, "no group was started");
+    if (--group.depth)
+        return ncclSuccess;
+    ncclResult_t result = ncclSuccess;
+    for (task *t = group.first, *next; t; t = next) {
+        next = t->next;
+        ncclResult_t queued = queue(t);
+        result = result == ncclSuccess ? queued : result;
+    }
+    group.first = NULL;
+    return result;
+}
+
+static ncclResult_t check(ncclComm_t comm, ncclDataType_t type)
+{
+    return !comm                           ? fail(ncclInvalidArgument, "no communicator")
+           : !standin_type_bytes(type)     ? fail(ncclInvalidArgument, "unknown type")
+           : comm->state == ncclInProgress ? fail(ncclInvalidUsage, "the communicator is not made yet")
+                                           : ncclSuccess;
+}
+
+static task *add_task(ncclComm_t comm, cudaStream_t stream)
+{
+    task *t = calloc(1, sizeof *t);
+    if (!t)
+        abort();
+    t->comm = comm;
+    t->stream = stream;
+    *group.last = t;
+    group.last = &t->next;
+    return t;
+}
+
+static ncclResult_t collective(ncclComm_t comm, cudaStream_t stream, const void *from, void *to,
+                               const standin_asked *asked)
+{
+    ncclResult_t result = check(comm, (ncclDataType_t)asked->type);
+    if (result != ncclSuccess || !asked->count)
+        return result;
+    if (asked->root < 0 || asked->root >= comm->ranks)
+        return fail(ncclInvalidArgument, "no such root");
+    static _Thread_local task *late; /* by a fault: it comes behind the next */
+    ncclGroupStart();
+    task *t = add_task(comm, stream);
+    t->is_collective = true;
+    t->collective = (standin_collective){.asked = *asked, .from = from, .to = to};
+    if (standin_fault("swap")) {
+        late = t;
+        group.first = NULL;
+        group.last = &group.first;
+    } else if (late && late->comm == comm) {
+        *group.last = late;
+        group.last = &late->next;
+        late = NULL;
+    }
+    return ncclGroupEnd();
+}
+
+API ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                            ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(comm, stream, from, to, &(standin_asked){count, STANDIN_REDUCE, (int)type, (int)op, root});
+}
+
+API ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    return collective(comm, stream, from, to, &(standin_asked){count, STANDIN_BROADCAST, (int)type, 0, root});
+}
+
+API ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(comm, stream, from, to, &(standin_asked){count, STANDIN_ALL_REDUCE, (int)type, (int)op, 0});
+}
+
+API ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                   ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(comm, stream, from, to, &(standin_asked){count, STANDIN_REDUCE_SCATTER, (int)type, (int)op, 0});
+}
+
+API ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    return collective(comm, stream, from, to, &(standin_asked){count, STANDIN_ALL_GATHER, (int)type, 0, 0});
+}
+
+/* The messages of a group on one communicator and stream are one task. */
+static task *task_of_messages(ncclComm_t comm, cudaStream_t stream)
+{
+    for (task *t = group.first; t; t = t->next)
+        if (!t->is_collective && t->comm == comm && t->stream == stream)
+            return t;
+    return add_task(comm, stream);
+}
+
+static ncclResult_t message(ncclComm_t comm, cudaStream_t stream, const standin_message *m, ncclDataType_t type)
+{
+    ncclResult_t result = check(comm, type);
+    if (result != ncclSuccess)
+        return result;
+    if (m->peer < 0 || m->peer >= comm->ranks)
+        return fail(ncclInvalidArgument, "no such peer");
+    ncclGroupStart();
+    task *t = task_of_messages(comm, stream);
+    t->messages = realloc(t->messages, (t->message_count + 1) * sizeof *t->messages);
+    if (!t->messages)
+        abort();
+    t->messages[t->message_count++] = *m;
+    return ncclGroupEnd();
+}
+
+API ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                          cudaStream_t stream)
+{
+    const standin_message m = {
+        .sends = true, .peer = peer, .memory = (void *)from, .bytes = count * standin_type_bytes(type)};
+    return message(comm, stream, &m, type);
+}
+
+API ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
+{
+    const standin_message m = {.peer = peer, .memory = to, .bytes = count * standin_type_bytes(type)};
+    return message(comm, stream, &m, type);
+}

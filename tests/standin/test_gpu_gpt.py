@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`weft gpt --device cuda` trains as `weft gpt` does, in every layout.  usage: test_gpu_gpt.py COMMAND"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import tap
+
+command = sys.argv[1]
+SLOW = os.environ.get("WEFT_TEST_SLOWDOWN", "1") != "1"
+STEPS = 4 if SLOW else 20
+SMALL_BUCKETS = "--ddp-bucket-size 3000"
+MODEL = ("--mock-data --num-layers 4 --hidden-size 32 --ffn-hidden-size 64 --num-attention-heads 4 "
+         "--group-query-attention --num-query-groups 2 --seq-length 16 --micro-batch-size 1 --global-batch-size 8 "
+         f"--train-iters {STEPS}").split()
+
+
+def train(ranks, layout, device, threads=True, code=0, **env):
+    """The losses of a training, and the weights at its end."""
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        words = [command, "run", "-n", str(ranks), *(["--threads"] if threads else []), "--", command, "gpt", *MODEL,
+                 *layout.split(), "--device", device, "--json", file.name]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240, env={**os.environ, **env})
+        assert done.returncode == code, f"{' '.join(words)}: code {done.returncode}\n{done.stdout}{done.stderr}"
+        if code:
+            return done.stderr
+        lines = [json.loads(line) for line in open(file.name)]
+    weights = [line.split()[-1] for line in done.stdout.splitlines() if "weights" in line]
+    return [line["loss"] for line in lines if "loss" in line], weights
+
+
+def check(ranks, layout, within, **options):
+    host, _ = train(ranks, layout, "host")
+    gpu, weights = train(ranks, layout, "cuda", **options)
+    assert len(host) == len(gpu) == STEPS and host[0] - host[-1] > 0.2, host
+    for step, (want, got) in enumerate(zip(host, gpu), 1):
+        assert abs(want - got) <= within * want, f"{layout}, step {step}: {got}, not {want}"
+    return weights
+
+
+def one_gpu_trains_as_the_host():
+    check(1, "", 1e-5)
+    check(1, "--bf16", 1e-3)
+
+
+def tensor_and_data_parallel_gpus_train_as_the_host():
+    check(4, "--tensor-model-parallel-size 2 --sequence-parallel --ddp-bucket-size 3000", 1e-5)
+    check(4, "--tensor-model-parallel-size 2 --bf16", 1e-3, threads=False)
+
+
+def stages_train_as_the_host():
+    check(4, "--pipeline-model-parallel-size 4 --untie-embeddings-and-output-weights", 1e-5)
+    check(4, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --bf16", 1e-3)
+
+
+def eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow():
+    layout = f"--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel {SMALL_BUCKETS}"
+    weights = {tuple(check(8, layout, 1e-5, STANDIN_SEED=str(seed))) for seed in range(1, 2 if SLOW else 4)}
+    weights.add(tuple(check(8, layout, 1e-5, STANDIN_QUEUES="one")))
+    assert len(weights) == 1, weights
+
+
+def without_overlap_weights_are_the_same():
+    layout = "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --ddp-bucket-size 3000"
+    assert check(4, layout, 1e-5) == check(4, layout + " --overlap off", 1e-5)
+
+
+def ten_faults_are_found_and_named():
+    layout = f"--tensor-model-parallel-size 2 --sequence-parallel --pipeline-model-parallel-size 2 {SMALL_BUCKETS}"
+    faults = {  # what is left out or misplaced: who then meets what nothing orders
+        "wait:1": "race: 'reduce-scatter' .* reads .* that 'embed' .* writes",
+        "wait:2": "race: 'norm' .* reads .* that 'reduce-scatter' .* writes",
+        "wait:5": "race: 'reduce-scatter' .* reads .* that 'product' .* writes",
+        "wait:10": "race: 'add' .* reads .* that 'reduce-scatter' .* writes",
+        "wait:100": "race: '.*' .* that '.*' .*, and nothing orders",
+        "record:1": "race: 'copy' .* reads .* that 'all-reduce' .* writes",
+        "record:10": "race: 'product' .* reads .* that 'all-gather' .* writes",
+        "record:40": "race: '.*' .* that '.*' .*, and nothing orders",
+        "swap:40": "ranks? .* ask for different things|race: ",
+        "swap:50": "ranks? .* ask for different things|race: ",
+    }
+    for fault, says in faults.items():
+        text = train(4, layout, "cuda", code=86, STANDIN_FAULT=fault)
+        assert re.search(f"standin: .*({says})", text), f"{fault}: {text}"
+
+
+def without_a_gpu_the_reason_is_told():
+    text = train(2, "", "cuda", code=1, STANDIN_DEVICES="0")
+    assert "no CUDA device: no CUDA-capable device is detected" in text, text
+
+
+tap.main(one_gpu_trains_as_the_host, tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
+         eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow, without_overlap_weights_are_the_same,
+         ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told)
