@@ -33,13 +33,18 @@ WEFT_API void weft_adam_destroy(weft_adam *adam);
  *  other values have been loaded. Threads: owner. Blocks: never. */
 WEFT_API void weft_adam_reset(weft_adam *adam);
 
+enum {
+    WEFT_STEP_GATHER_LAST = 1 /**< Update all that this rank owns before the first gather starts. Default: each bucket's
+                                   gather starts as soon as it is updated, so that the next is updated meanwhile. */
+};
+
 /** How to step: all of it equal on all ranks. */
 typedef struct weft_step {
     size_t size;        /**< Set by WEFT_STEP_INIT. */
     float lr;           /**< Learning rate, before the lr_scale of each param. */
     float weight_decay; /**< But for params with WEFT_PARAM_NO_DECAY. */
     float clip_norm;    /**< Scale gradients by clip_norm / (norm + 1e-6) if that is below 1; 0 = do not. */
-    float reserved;     /**< 0. */
+    uint32_t flags;     /**< WEFT_STEP_*. */
     double divisor;     /**< Gradients are divided by it first, before the norm; 0 = not. */
 } weft_step;
 #define WEFT_STEP_INIT WEFT_SIZED_INIT(weft_step)
