@@ -189,7 +189,7 @@ static void other_pipeline(weft_world *world, void *argument)
 {
     (void)argument;
     expect_errors();
-    weft_comm *comm = all_ranks(world, "tags", NULL);
+    weft_comm *comm = all_ranks(world, "tags", NULL), *end = all_ranks(world, "end", NULL);
     weft_schedule *a = make(WEFT_POLICY_GPIPE, 2, 2, 1, 0);
     weft_schedule *b = from_text("stage 0: F1.0 SEND_F1.0 F0.0 SEND_F0.0 RECV_B1.0 B1.0 RECV_B0.0 B0.0\n"
                                  "stage 1: RECV_F1.0 F1.0 RECV_F0.0 F0.0 B1.0 SEND_B1.0 B0.0 SEND_B0.0\n");
@@ -200,6 +200,9 @@ static void other_pipeline(weft_world *world, void *argument)
     trainer_check(&second);
     CHECK_RESULT(trainer_run(weft_comm_rank(comm) ? &first : &second), WEFT_E_MISMATCH);
     CHECK_HAS(weft_last_error(), "rank 0 sends tag 0x8000000100000001, rank 1 receives 0x8000000100000000");
+    CHECK_OK(
+        weft_barrier_run(end, WEFT_STREAM_HOST)); /* who destroys the comm first would be the verdict of the other */
+    weft_comm_destroy(end);
     trainer_close(&first);
     trainer_close(&second);
     weft_schedule_destroy(a);
