@@ -244,9 +244,9 @@ static weft_result how_it_ended(weft__work *w)
     return result;
 }
 
-weft_result weft__work_end(weft__work *work, uint64_t came)
+weft_result weft__work_end(weft__work *work, uint64_t came, uint64_t went)
 {
-    weft__trace_finish(work->slots->world->trace, work, came);
+    weft__trace_finish(work->slots->world->trace, work, came, went);
     weft_result result = how_it_ended(work);
     weft__work_release(work);
     return result;
@@ -266,7 +266,7 @@ weft_result weft_work_finish(weft_work work, weft_stream before)
     uint64_t came = w->comm->facts.caps & WEFT_CAP_IMMEDIATE && weft__work_ended(w) ? w->op.last : weft__ticks();
     if (!weft__work_ended(w))
         weft__progress_wait(world, w);
-    return weft__work_end(w, came);
+    return weft__work_end(w, came, w->op.last > came ? weft__ticks() : came);
 }
 
 void weft_backend_done(weft_op *op, weft_result result)

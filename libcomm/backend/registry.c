@@ -91,6 +91,11 @@ static weft_result no_arm(void *state)
     return WEFT_AGAIN; /* a descriptor that cannot be armed must be polled */
 }
 
+static void no_hasten(void *comm, weft_op *op)
+{
+    (void)comm, (void)op;
+}
+
 static const weft_backend unsupported = {
     .query = no_query,
     .open = no_open,
@@ -105,6 +110,7 @@ static const weft_backend unsupported = {
     .explain = no_explain,
     .fd = no_fd,
     .arm = no_arm,
+    .hasten = no_hasten,
 };
 
 /* Behind its head a table is nothing but calls. */

@@ -153,8 +153,8 @@ static void tell_arrival(const weft__local_comm *lc, int member, uint64_t arrive
     text[0] = 0;
     if (atomic_load(&d->number) != arrived)
         return;
-    double ago = (double)(weft__ticks() - d->arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
-    weft_collective_kind kind = (weft_collective_kind)d->asked.kind;
+    double ago = (double)(weft__ticks() - d->request.arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
+    weft_collective_kind kind = (weft_collective_kind)d->request.asked.kind;
     if (atomic_load(&lc->pages[member]->arrived) == arrived) /* its place is not used anew before that has changed */
         snprintf(text, bytes, ", %s, %.1f s ago", weft_collective_string(kind), ago);
 }

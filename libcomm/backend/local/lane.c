@@ -104,7 +104,6 @@ static void tell_doing(weft__local_comm *lc, const weft_op *op)
         uint64_t doing =
             1 | (uint64_t)(m->kind == WEFT_RECV) << 1 | (uint64_t)m->channel << 8 | (uint64_t)m->peer << 32;
         atomic_store_explicit(&lc->page->doing, doing, memory_order_relaxed);
-        atomic_store_explicit(&lc->page->doing_ticks, weft__ticks(), memory_order_relaxed);
         return;
     }
 }
