@@ -77,7 +77,9 @@ weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole
 
 static void hasten(void *comm, weft_op *op)
 {
-    if (!op->is_p2p)
+    if (op->is_p2p)
+        weft__lanes_hasten(comm, op);
+    else
         weft__local_collective_hasten(comm, op);
 }
 

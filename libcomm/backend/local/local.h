@@ -103,6 +103,7 @@ struct weft__local {
     uint64_t turn_ticks, turn_end;
     bool turn_over;
     uint64_t hasten_ticks; /* how long the others are waited for on the spot */
+    uint64_t now;          /* near enough for small messages; 0 = look at the clock */
 };
 
 /* local.c */
@@ -166,7 +167,8 @@ static inline size_t weft__local_stride(const weft_op *op)
 
 /* lane.c: messages */
 typedef struct weft__batch {
-    uint64_t left; /* messages that are not done */
+    uint32_t left; /* messages that are not done */
+    bool small;    /* all that there were */
 } weft__batch;
 typedef struct weft__message {
     weft_op *op;
@@ -178,6 +180,7 @@ typedef struct weft__message {
 weft_result weft__lanes_open(weft__local_comm *lc);
 void weft__lanes_connect(weft__local_comm *lc);
 void weft__lanes_start(weft__local_comm *lc, weft_op *op);
+void weft__lanes_hasten(weft__local_comm *lc, weft_op *op);
 unsigned weft__lanes_progress(weft__local_comm *lc);
 void weft__lanes_give_back(weft__local_comm *lc);
 /* Does a message wait for this member? */
@@ -189,15 +192,16 @@ void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, si
 /* Where the input of a small operation lies on the rank of that page. */
 static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__page *page, uint64_t number)
 {
-    return lc->plan.in_line ? weft__page_descriptor(page, number)->request.input : weft__page_slot(&lc->layout, page, number);
+    return lc->plan.in_line ? weft__page_descriptor(page, number)->request.input
+                            : weft__page_slot(&lc->layout, page, number);
 }
 
 #define WEFT__PART ((size_t)64 << 10) /* moved between two looks at the clock, and at who has failed */
 
-static inline void weft__local_mark_first(weft_op *op)
+static inline void weft__local_mark_first(const weft__local *local, weft_op *op)
 {
     if (!op->first)
-        op->first = weft__ticks();
+        op->first = local->now ? local->now : weft__ticks();
 }
 
 /* A part has been moved: is the turn over? Reading the clock may cost as much as a small operation, so small ones never

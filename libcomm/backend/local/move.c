@@ -97,7 +97,7 @@ static void mark_first(const weft__local_comm *lc, weft_op *op)
     if (lc->plan.in_slot)
         op->first = op->last_arrival;
     else
-        weft__local_mark_first(op);
+        weft__local_mark_first(lc->local, op);
 }
 
 /* ------------------------------------------------------------------------------------------- one source */
@@ -259,7 +259,7 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
     int first = receivers == WEFT__ROOT ? c->root : lc->rank;
     size_t begin, bytes;
     weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
-    weft__local_mark_first(op);
+    weft__local_mark_first(lc->local, op);
     *done = false;
     while (lc->plan.fused_done < bytes) {
         if (lc->plan.fused_done % WEFT__PART == 0 && !weft__local_all_still_good(lc, op))

@@ -11,8 +11,8 @@
 
 #include "base/memory.h"
 
-#define WEFT__AHEAD        16 /* operations that a rank may be ahead of the slowest */
-#define WEFT__MAIL_ENTRIES 16 /* messages on their way, for each peer and channel */
+#define WEFT__AHEAD        16          /* operations that a rank may be ahead of the slowest */
+#define WEFT__MAIL_ENTRIES WEFT__AHEAD /* messages on their way, for each peer and channel */
 #define WEFT__NOWHERE      UINT64_MAX
 
 #define WEFT__IN_LINE 24 /* bytes of input that fit beside what is asked for */
