@@ -270,7 +270,7 @@ static bool matches(weft__local_comm *lc, const weft__lane *lane, const weft__ma
 static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_entry *e, weft__message *m)
 {
     const unsigned char *from;
-    size_t left = m->bytes - m->done, part = left < WEFT__PART ? left : WEFT__PART;
+    size_t left = m->bytes - m->done, most = weft__local_part(lc->local), part = left < most ? left : most;
     if (e->mode == WEFT__MAIL_IN_LINE) {
         from = e->input;
     } else if (e->mode == WEFT__MAIL_DIRECT) {

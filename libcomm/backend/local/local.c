@@ -116,7 +116,8 @@ static unsigned progress(void *state, uint64_t slice_ticks)
 {
     weft__local *local = state;
     unsigned answer = 0;
-    local->turn_ticks = slice_ticks / 2; /* so that a second comm gets its turn within the slice */
+    bool beside = local->active && local->active->next;
+    local->turn_ticks = beside ? slice_ticks / 8 : slice_ticks / 2;
     for (weft__local_comm **link = &local->active; *link;) {
         weft__local_comm *lc = *link;
         answer |= take_turn(lc);

@@ -196,7 +196,14 @@ static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__
                             : weft__page_slot(&lc->layout, page, number);
 }
 
-#define WEFT__PART ((size_t)64 << 10) /* moved between two looks at the clock, and at who has failed */
+/* Bytes moved between two looks at the clock, and at who has failed; and where other comms want to be looked at too. */
+#define WEFT__PART        ((size_t)64 << 10)
+#define WEFT__PART_BESIDE ((size_t)16 << 10)
+
+static inline size_t weft__local_part(const weft__local *local)
+{
+    return local->active && local->active->next ? WEFT__PART_BESIDE : WEFT__PART;
+}
 
 static inline void weft__local_mark_first(const weft__local *local, weft_op *op)
 {

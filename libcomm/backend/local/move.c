@@ -140,7 +140,8 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     const unsigned char *from;
     if (!weft__local_met(lc, op, move->from))
         return 0;
-    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->bytes - move->done, WEFT__PART));
+    size_t part = least(next_bytes(lc, op, move, move->from, &from),
+                        least(move->bytes - move->done, weft__local_part(lc->local)));
     if (move->exchange)
         part = least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
@@ -154,7 +155,7 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 
 static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
-    size_t part = least(move->bytes - move->done, WEFT__PART);
+    size_t part = least(move->bytes - move->done, weft__local_part(lc->local));
     for (int i = 0; i < lc->count; i++) {
         const unsigned char *from = NULL;
         if (!weft__local_met(lc, op, i))
@@ -275,7 +276,7 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
             if ((i != first || lc->plan.past) && weft__concerns(receivers, i, c->root))
                 copy(lc, recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
-        if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))
+        if (lc->plan.fused_done % weft__local_part(lc->local) == 0 && weft__local_turn_over(lc->local))
             break;
     }
     *done = lc->plan.fused_done == bytes;
