@@ -70,9 +70,10 @@ void weft__local_look_for_failure(weft__local_comm *lc)
 {
     uint64_t number = lc->head ? lc->head->number : WEFT__ANY_NUMBER;
     for (int i = 0; i < lc->count; i++) {
+        bool left = has_left(lc, i); /* its verdict came before */
         if (i == lc->rank || take_over_verdict(lc, i, number))
             continue;
-        if (has_left(lc, i) && (misses(lc, i) || weft__lanes_miss(lc, i)))
+        if (left && (misses(lc, i) || weft__lanes_miss(lc, i)))
             weft_backend_fail(lc->comm, WEFT_E_PEER_LOST, "rank %d has destroyed comm %s, which others still use",
                               lc->ranks[i], lc->name);
     }
