@@ -52,8 +52,9 @@ void weft__progress_close(weft_world *world);
 
 /* Hand over a new work; moves it along at once if the seat is free. Never blocks. */
 void weft__progress_start(weft_world *world, weft__work *work);
-/* Hand over a new work and wait for it, without leaving the seat in between. */
-void weft__progress_run(weft_world *world, weft__work *work);
+/* Hand over a new work that only the caller knows of, and wait for it, without leaving the seat in between. True: it was
+ * carried out on the spot. */
+bool weft__progress_run(weft_world *world, weft__work *work);
 /* Move things along if the seat is free. */
 void weft__progress_try(weft_world *world);
 /* Until @p work has ended. Every wait ends: deadlines are looked at here too. */
@@ -65,6 +66,8 @@ void weft__progress_leave(weft_world *world);
 weft_result weft__progress_watch(weft_world *world, int backend);
 /* In weft_op.waited: no work, but a part of one, which a backend had carried by another. Its end is all there is. */
 #define WEFT__PART_OF_ANOTHER 2
+/* The work of a caller that is in the seat itself: there is nobody to wake. */
+#define WEFT__WAITED_FOR_IN_SEAT 3
 /* A work has ended (for backends, in the seat). */
 void weft__progress_done(weft_op *op, weft_result result);
 /* In the seat: forget the held works of a comm whose works have all ended, and let go on what was to run after one. */

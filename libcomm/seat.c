@@ -32,6 +32,10 @@ void weft__progress_done(weft_op *op, weft_result result)
         atomic_store_explicit(&work->taken_up, false, memory_order_relaxed); /* its next life begins elsewhere */
     if (!op->last)
         op->last = weft__ticks();
+    if (__atomic_load_n(&op->waited, __ATOMIC_RELAXED) == WEFT__WAITED_FOR_IN_SEAT) {
+        __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_RELEASE);
+        return;
+    }
     __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&op->waited, __ATOMIC_SEQ_CST)) /* if the slot lives again already, one wakes for nothing */
         weft__futex_wake_all((_Atomic uint32_t *)&op->result);
@@ -230,6 +234,19 @@ bool weft__seat_leave_unless_due(weft_world *world)
         if (!is_left_alone(world, armed) || !weft__seat_try(p))
             return false;
     }
+}
+
+void weft__seat_leave_as_found(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    if (++p->rounds % ROUNDS_OF_WATCH == 0)
+        weft__watchdog_look(world);
+    if (!is_needed(p)) { /* so nobody was when it was taken, and the bell is not armed */
+        atomic_store(&p->seat, 0);
+        if (!is_left_alone(world, false) || !weft__seat_try(p))
+            return;
+    }
+    weft__seat_leave(world);
 }
 
 void weft__seat_leave(weft_world *world)

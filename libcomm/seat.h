@@ -27,6 +27,8 @@ void weft__seat_leave(weft_world *world);
 /* or the seat is kept, and the answer is true. */
 bool weft__seat_leave_unless_due(weft_world *world);
 void weft__seat_wake_engine(weft_world *world);
+/* Leave it where everything is as it was when the seat was taken: what began since has ended. */
+void weft__seat_leave_as_found(weft_world *world);
 
 /* In the seat, after a sleep that ended by time: if there is something to do now, its publisher must be about to ring.
  * If not, the wake is lost, and counted. */

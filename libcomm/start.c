@@ -51,7 +51,7 @@ weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work be
     }
     work->comm = comm;
     work->after = hold;
-    work->start = 0;
+    work->op.start = 0;
     work->record = WEFT__NO_RECORD;
     atomic_store_explicit(&work->taken_up, false, memory_order_relaxed);
     weft_op *op = &work->op;
@@ -70,7 +70,8 @@ weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work be
 weft_result weft__start_in_backend(weft__work *work)
 {
     weft_comm *comm = work->comm;
-    work->start = comm->facts.caps & WEFT_CAP_IMMEDIATE ? work->ready : weft__ticks();
+    /* What is run at once is taken up when it is ready. */
+    work->op.start = work->record == WEFT__NO_RECORD ? work->ready : weft__ticks();
     if (work->op.is_p2p && !comm->gpu)
         weft__p2p_copy_own(&work->op, comm->rank);
     weft_result result = weft__wire_call(comm->instance)->start(comm->backend_comm, &work->op);
@@ -179,8 +180,6 @@ weft_result weft__run(weft__work *work)
         return weft_work_finish(weft__start(work), work->op.after);
     weft__work_claim_own(work);
     uint64_t came = work->ready = weft__ticks();
-    if (!start_here(work)) {
-        weft__progress_run(work->comm->world, work);
-    }
-    return weft__work_end(work, came);
+    bool at_once = start_here(work) || weft__progress_run(work->comm->world, work);
+    return weft__work_end(work, came, at_once ? work->op.last : weft__ticks());
 }

@@ -292,19 +292,19 @@ void weft__trace_pending(weft__trace *trace, weft__work *work)
         weft__trace_start(trace, work);
 }
 
-void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came)
+void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came, uint64_t went)
 {
     if (work->record == WEFT__NO_RECORD && is_off(trace))
         return;
     weft_trace_record record = record_of(work);
     record.result = work->op.result;
-    record.start = work->start;
+    record.start = work->op.start;
     record.first = work->op.first;
     record.last = work->op.last;
     record.last_arrival = work->op.last_arrival;
     record.late_rank = work->op.late_rank;
     record.wait = came;
-    record.go = work->op.last > came ? weft__ticks() : came;
+    record.go = went > came ? went : came;
     put(trace, work->record == WEFT__NO_RECORD ? make_room(trace, work) : work->record, &record);
     fetch_next(trace);
 }

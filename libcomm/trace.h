@@ -26,11 +26,11 @@ weft_result weft__trace_comm(weft__trace *trace, struct weft_comm *comm);
 
 #define WEFT__NO_RECORD UINT64_MAX
 
-/* Write what is known of a work when it starts, and all of it when it is finished; @p came: when the caller came to
- * wait. A work that has none yet (WEFT__NO_RECORD) gets its record then. */
+/* Write what is known of a work when it starts, and all of it when it is finished; the caller @p came to wait and @p
+ * went on. A work that has none yet (WEFT__NO_RECORD) gets its record then. */
 void weft__trace_start(weft__trace *trace, struct weft__work *work);
 /* A caller is going to wait for a work that was run: should it never end, its record tells. */
 void weft__trace_pending(weft__trace *trace, struct weft__work *work);
-void weft__trace_finish(weft__trace *trace, const struct weft__work *work, uint64_t came);
+void weft__trace_finish(weft__trace *trace, const struct weft__work *work, uint64_t came, uint64_t went);
 
 #endif

@@ -145,24 +145,40 @@ void weft__progress_wait(weft_world *world, weft__work *work)
     }
 }
 
-void weft__progress_run(weft_world *world, weft__work *work)
+/* Have a work that was taken up just now carried out on the spot, if the others are there. */
+static bool hasten(weft__work *work)
+{
+    weft_comm *comm = work->comm;
+    if (work->op.start && !weft__work_ended(work))
+        weft__wire_call(comm->instance)->hasten(comm->backend_comm, &work->op);
+    return weft__work_ended(work);
+}
+
+bool weft__progress_run(weft_world *world, weft__work *work)
 {
     weft__progress *p = &world->progress;
     if (!weft__seat_try(p)) {
         weft__trace_pending(world->trace, work);
         weft__progress_start(world, work);
         weft__progress_wait(world, work);
-        return;
+        return false;
     }
     weft__seat_set_asleep(world, WEFT__AWAKE);
-    (void)weft__seat_take_fresh(world);
+    bool alone = !weft__seat_take_fresh(world);
+    __atomic_store_n(&work->op.waited, WEFT__WAITED_FOR_IN_SEAT, __ATOMIC_RELAXED);
     weft__seat_take_up(world, work);
+    if (alone && hasten(work)) {
+        weft__seat_leave_as_found(world);
+        return true;
+    }
     wait_in_seat(world, work);
+    __atomic_store_n(&work->op.waited, 0, __ATOMIC_RELAXED);
     weft__seat_leave(world);
     if (!weft__work_ended(work)) { /* it made room for a visitor */
         weft__trace_pending(world->trace, work);
         weft__progress_wait(world, work);
     }
+    return false;
 }
 
 void weft__progress_enter(weft_world *world)

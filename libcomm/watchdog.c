@@ -54,7 +54,7 @@ static void explain(const weft__work *work, char *text, size_t bytes)
     const weft_comm *comm = work->comm;
     if (work->after)
         snprintf(text, bytes, "it runs after an operation that has not ended");
-    else if (!work->start)
+    else if (!work->op.start)
         snprintf(text, bytes, "it waits for earlier operations of this comm");
     else
         comm->backend->explain(comm->backend_comm, &work->op, text, bytes);
@@ -180,7 +180,7 @@ void weft__watchdog_look(weft_world *world)
             if (weft__work_is_free(work) || !atomic_load(&work->taken_up) || weft__work_ended(work) || comm->aborted)
                 continue;
             look_at(comm, work);
-            if (work->start && !work->op.is_p2p && age_ns(work) > COMPARE_NS &&
+            if (work->op.start && !work->op.is_p2p && age_ns(work) > COMPARE_NS &&
                 (!oldest || work->op.number < oldest->number))
                 oldest = &work->op;
         }

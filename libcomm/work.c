@@ -250,9 +250,9 @@ static weft_result how_it_ended(weft__work *w)
     return result;
 }
 
-weft_result weft__work_end(weft__work *work, uint64_t came)
+weft_result weft__work_end(weft__work *work, uint64_t came, uint64_t went)
 {
-    weft__trace_finish(work->slots->world->trace, work, came);
+    weft__trace_finish(work->slots->world->trace, work, came, went);
     weft_result result = how_it_ended(work);
     weft__work_release(work);
     return result;
@@ -261,7 +261,7 @@ weft_result weft__work_end(weft__work *work, uint64_t came)
 void weft__work_end_left(weft__work *work)
 {
     if (atomic_exchange(&work->left, false))
-        (void)weft__work_end(work, work->op.last);
+        (void)weft__work_end(work, work->op.last, work->op.last);
 }
 
 bool weft__work_await_left(weft__work_slots *slots)
@@ -284,7 +284,7 @@ static weft_result leave(weft__work *work, weft_stream stream)
     weft_comm *comm = work->comm;
     weft_result result = order(work, stream);
     if (weft__work_ended(work)) {
-        weft_result ended = weft__work_end(work, work->op.last);
+        weft_result ended = weft__work_end(work, work->op.last, work->op.last);
         return result == WEFT_OK ? ended : result;
     }
     if (result != WEFT_OK)
@@ -313,7 +313,7 @@ weft_result weft_work_finish(weft_work work, weft_stream before)
         weft__progress_wait(world, w);
     if (w->comm->gpu)
         (void)order(w, before); /* this thread has waited too */
-    return weft__work_end(w, came);
+    return weft__work_end(w, came, w->op.last > came ? weft__ticks() : came);
 }
 
 void weft_backend_done(weft_op *op, weft_result result)

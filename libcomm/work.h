@@ -32,7 +32,7 @@ typedef struct weft__work {
     struct weft__work *next;  /* in the queue of new works, then in the comm's held works */
     struct weft__work *after; /* runs after this one, which it holds */
     uint64_t record;          /* of the trace */
-    uint64_t ready, start;    /* ticks */
+    uint64_t ready;           /* ticks */
     weft_op op;
     _Alignas(WEFT__LINE) unsigned char memory[]; /* the backend's, then the messages of a batch */
 } weft__work;
@@ -91,8 +91,9 @@ weft__work *weft__work_claim(weft_work work);
 void weft__work_claim_own(weft__work *work);
 /* Let go once; the last one frees the slot. */
 void weft__work_release(weft__work *work);
-/* Give up a claimed work that has ended; @p came: when the caller came to wait for it. How it ended. */
-weft_result weft__work_end(weft__work *work, uint64_t came);
+/* Give up a claimed work that has ended. How it ended. @p came: when the caller came to wait for it, and @p went on; if
+ * it had ended before, it went on at once. */
+weft_result weft__work_end(weft__work *work, uint64_t came, uint64_t went);
 /* It has ended: if it was left before, its life ends. */
 void weft__work_end_left(weft__work *work);
 /* Wait for one that was left and whose life has not ended. False: there is none. */

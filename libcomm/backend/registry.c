@@ -97,6 +97,11 @@ static weft_result no_order(void *comm, const weft_op *op, weft_stream stream)
     return WEFT_E_UNSUPPORTED;
 }
 
+static void no_hasten(void *comm, weft_op *op)
+{
+    (void)comm, (void)op;
+}
+
 static const weft_backend unsupported = {
     .query = no_query,
     .open = no_open,
@@ -112,6 +117,7 @@ static const weft_backend unsupported = {
     .fd = no_fd,
     .arm = no_arm,
     .order = no_order,
+    .hasten = no_hasten,
 };
 
 /* Behind its head a table is nothing but calls. */

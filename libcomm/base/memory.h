@@ -7,6 +7,16 @@
 #define WEFT__LINE 128 /* What two cores should not share: a cache line and its neighbour. */
 #define WEFT__PAGE 4096
 
+/* Have the line at @p at taken from other cores' caches: it is going to be written. */
+static inline void weft__fetch_to_write(const void *at)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)at)); /* does nothing on a CPU that lacks it */
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
 static inline size_t weft__round_up(size_t value, size_t multiple)
 {
     size_t rest = value % multiple;

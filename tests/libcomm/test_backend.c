@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <weft/backend.h>
+#include <weft/trace.h>
 
 #include "backend/registry.h"
 #include "harness/ranks.h"
@@ -79,6 +80,63 @@ static weft_result make_comm(weft_world *world, const char *backend, uint32_t ti
     config.backend = backend;
     config.timeout_ms = timeout_ms;
     return weft_comm_create(world, "outside", (int[]){0, 1}, 2, &config, comm_out);
+}
+
+/* ------------------------------------------------------------------------------------------- hastening */
+
+static _Atomic int hastened;
+
+static void carry_out(void *comm, weft_op *op)
+{
+    keeper *k = comm;
+    CHECK(op == k->kept && op->start > 0 && op->start <= weft_trace_now(NULL));
+    atomic_fetch_add(&hastened, 1);
+    k->kept = NULL;
+    weft_backend_done(op, WEFT_OK);
+}
+
+static void waits_at_once_or_later(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm;
+    weft_work work;
+    weft_trace_record record;
+    CHECK_OK(make_comm(world, "hasty", 0, &comm));
+    atomic_store(&hastened, 0);
+    uint64_t next = weft_trace_count(world);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(atomic_load(&hastened), 1);
+    CHECK(weft_trace_read(world, next, &record, 1, NULL) == 1);
+    CHECK_INT(record.result, WEFT_OK);
+    CHECK(record.start == record.wait && record.wait <= record.last && record.last == record.go);
+    CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+    CHECK_RESULT(weft_work_test(work), WEFT_PENDING);
+    CHECK_INT(atomic_load(&hastened), 1);
+    CHECK_OK(weft_comm_abort(comm));
+    CHECK_RESULT(weft_work_finish(work, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    weft_comm_destroy(comm);
+}
+
+/* The other rank makes the comm, and gives it up. */
+static void hasty_or_idle(weft_world *world, void *argument)
+{
+    weft_comm *comm;
+    if (weft_world_rank(world) == 0) {
+        waits_at_once_or_later(world, argument);
+        return;
+    }
+    CHECK_OK(make_comm(world, "hasty", 0, &comm));
+    weft_comm_destroy(comm);
+}
+
+TEST(only_an_operation_that_is_waited_for_at_once_is_hastened)
+{
+    mute();
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("hasty"), .query = query_collectives, .open = open_world,
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_abort = give_back, .comm_destroy = free, .start = keep,
+                                                   .hasten = carry_out}));
+    ranks_as_threads(2, NULL, hasty_or_idle, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- calls left out */

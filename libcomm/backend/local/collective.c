@@ -55,27 +55,39 @@ static void drop_pushes(weft__local_comm *lc)
         lc->plan.push[i] = (weft__push){0};
 }
 
-/* Put the descriptor, and a small input, where the others see it. */
-static void fill_descriptor(weft__local_comm *lc, const weft_op *op)
+/* Where the others can reach the buffers of a large operation. */
+static void locate_buffers(weft__local_comm *lc, const weft_op *op, size_t payload)
 {
     const weft_collective *c = &op->what;
     const weft__collective_row *row = &weft__collectives[c->kind];
     bool in_place_exchange = row->send == WEFT__PART_PER_RANK && row->recv == row->send && c->send == c->recv;
-    size_t payload = slot_payload(lc, op);
-    const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
-    weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
-    d->asked = weft__collective_asked(c);
-    d->mark = whole ? weft__collective_mark(&whole->what, whole->number) : 0;
-    if (lc->plan.in_slot) {
-        if (sends(lc, op) && payload)
-            memcpy(weft__local_slot(lc, lc->page, op->number), c->send, payload);
-        return;
-    }
-    d->send = d->recv = WEFT__NOWHERE;
+    weft__request *mine = &lc->request;
+    mine->send = mine->recv = WEFT__NOWHERE;
     if (sends(lc, op) && !in_place_exchange)
-        d->send = weft__local_offset(lc, c->send, span(lc, op));
+        mine->send = weft__local_offset(lc, c->send, span(lc, op));
     if (weft__local_kinds[c->kind].by_slices)
-        d->recv = weft__local_offset(lc, c->recv, payload);
+        mine->recv = weft__local_offset(lc, c->recv, payload);
+}
+
+/* Say what is asked for, and put a small input, where the others see it: this rank has arrived. */
+static void arrive(weft__local_comm *lc, weft_op *op, size_t payload, uint64_t now)
+{
+    const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
+    weft__request *mine = &lc->request;
+    weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
+    mine->asked = weft__collective_asked(&op->what);
+    mine->mark = whole ? weft__collective_mark(&whole->what, whole->number) : 0;
+    mine->arrived_ticks = op->last_arrival = now ? now : weft__ticks();
+    op->late_rank = lc->ranks[lc->rank];
+    if (!lc->plan.in_slot)
+        locate_buffers(lc, op, payload);
+    else if (sends(lc, op) && payload)
+        memcpy(lc->plan.in_line ? mine->input : weft__page_slot(&lc->layout, lc->page, op->number), op->what.send,
+               payload);
+    atomic_store_explicit(&lc->page->arrived, op->number, memory_order_relaxed);
+    d->request = *mine;
+    atomic_store(&d->number, op->number);
+    weft__fetch_to_write(weft__page_descriptor(lc->page, op->number + 1)); /* while the others are waited for */
 }
 
 /* Can a member that has arrived be waiting for this rank? Of a small operation with a root, one side only waits. */
@@ -115,26 +127,23 @@ static bool is_cold(weft__local_comm *lc, const weft_op *op)
     return weft__reuse_is_cold(&lc->local->reuse, recv, written, read + written) && !in_place;
 }
 
-static bool enter(weft__local_comm *lc, weft_op *op)
+/* @p now: ticks, 0 = look at the clock. */
+static bool enter(weft__local_comm *lc, weft_op *op, uint64_t now)
 {
     if (!slot_is_free(lc, op->number))
         return false;
-    lc->plan.in_slot = span(lc, op) == slot_payload(lc, op) && span(lc, op) <= lc->slot_bytes;
-    lc->plan.in_line = lc->plan.in_slot && slot_payload(lc, op) <= WEFT__IN_LINE;
-    fill_descriptor(lc, op);
+    size_t payload = slot_payload(lc, op);
+    lc->plan.in_slot = payload <= lc->slot_bytes && span(lc, op) == payload;
+    lc->plan.in_line = lc->plan.in_slot && payload <= WEFT__IN_LINE;
+    arrive(lc, op, payload, now);
     lc->plan.past = !lc->plan.in_slot && is_cold(lc, op);
-    weft__descriptor *d = weft__page_descriptor(lc->page, op->number);
     weft__plan_first(lc, op);
     if (lc->plan.in_slot)
         ;
-    else if (d->send != WEFT__NOWHERE)
+    else if (lc->request.send != WEFT__NOWHERE)
         drop_pushes(lc);
-    else if (d->recv == WEFT__NOWHERE)
+    else if (lc->request.recv == WEFT__NOWHERE)
         lc->plan.readers = WEFT__NOBODY;
-    d->arrived_ticks = op->last_arrival = weft__ticks();
-    op->late_rank = lc->ranks[lc->rank];
-    atomic_store_explicit(&lc->page->arrived, op->number, memory_order_relaxed);
-    atomic_store(&d->number, op->number);
     greet(lc, op);
     return true;
 }
@@ -163,8 +172,6 @@ static bool meet_soon(weft__local_comm *lc, weft_op *op)
 
 static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
 {
-    if (moves_together(lc) && !have_met(lc, op, WEFT__EVERYBODY) && !meet_soon(lc, op))
-        return 0;
     bool by_slices = !lc->plan.in_slot && weft__local_kinds[op->what.kind].by_slices;
     if (by_slices && !lc->plan.fused) {
         if (!have_met(lc, op, WEFT__EVERYBODY))
@@ -192,7 +199,7 @@ static weft__phase after_move(weft__local_comm *lc, weft_op *op)
         return WEFT__RELEASE;
     produce(lc, op);
     kind->plan_second(lc, op);
-    if (weft__page_descriptor(lc->page, op->number)->recv != WEFT__NOWHERE)
+    if (lc->request.recv != WEFT__NOWHERE)
         drop_pushes(lc);
     return WEFT__SECOND_MOVE;
 }
@@ -236,6 +243,28 @@ static void release(weft__local_comm *lc, const weft_op *op)
             weft__local_wake(lc, i);
 }
 
+static void end(weft__local_comm *lc, weft_op *op)
+{
+    lc->head = op->next;
+    if (!lc->head)
+        lc->tail = &lc->head;
+    lc->phase = WEFT__ENTER;
+    lc->last_number = op->number;
+    weft_backend_done(op, WEFT_OK);
+}
+
+/* All the rest of a small operation, for which all have arrived: nobody waits for anybody any more. */
+static unsigned finish_small(weft__local_comm *lc, weft_op *op)
+{
+    lc->released_by_all = op->number - 1; /* or they had not arrived here */
+    weft__move_small(lc, op);
+    if (!weft__local_all_still_good(lc, op))
+        return 0;
+    release(lc, op);
+    end(lc, op);
+    return WEFT_PROGRESS_MOVED;
+}
+
 /* Take the head one phase on, if it can be. */
 static unsigned advance(weft__local_comm *lc, weft_op *op)
 {
@@ -243,11 +272,13 @@ static unsigned advance(weft__local_comm *lc, weft_op *op)
     bool done = false;
     switch (lc->phase) {
     case WEFT__ENTER:
-        if (!enter(lc, op))
+        if (!enter(lc, op, 0))
             return 0;
         lc->phase = WEFT__MOVE;
         return WEFT_PROGRESS_MOVED;
     case WEFT__MOVE:
+        if (moves_together(lc))
+            return meet_soon(lc, op) ? finish_small(lc, op) : 0;
         answer = move(lc, op, &done);
         if (done && weft__local_all_still_good(lc, op)) {
             lc->phase = after_move(lc, op);
@@ -268,12 +299,7 @@ static unsigned advance(weft__local_comm *lc, weft_op *op)
     case WEFT__LEAVE:
         if (!is_released(lc, op))
             return 0;
-        lc->head = op->next;
-        if (!lc->head)
-            lc->tail = &lc->head;
-        lc->phase = WEFT__ENTER;
-        lc->last_number = op->number;
-        weft_backend_done(op, WEFT_OK);
+        end(lc, op);
         return WEFT_PROGRESS_MOVED;
     }
     return 0;
@@ -291,4 +317,30 @@ unsigned weft__local_collectives(weft__local_comm *lc)
             break;
     }
     return answer;
+}
+
+void weft__local_collective_start(weft__local_comm *lc, weft_op *op)
+{
+    op->next = NULL;
+    *lc->tail = op;
+    lc->tail = &op->next;
+    if (lc->head == op && !weft__local_has_verdict(lc) && enter(lc, op, op->start))
+        lc->phase = WEFT__MOVE;
+}
+
+/* Of a small operation, whose bytes are moved in less than a look at the clock takes, the last look for the others is
+ * near enough to its end. */
+void weft__local_collective_hasten(weft__local_comm *lc, weft_op *op)
+{
+    if (lc->head != op || lc->phase != WEFT__MOVE || !moves_together(lc))
+        return;
+    uint64_t now = op->start, until = now + lc->local->hasten_ticks;
+    while (!have_met(lc, op, WEFT__EVERYBODY)) {
+        now = weft__ticks();
+        if (now >= until || weft__local_has_verdict(lc))
+            return;
+    }
+    if (lc->plan.in_line)
+        op->last = now > op->last_arrival ? now : op->last_arrival;
+    (void)finish_small(lc, op);
 }

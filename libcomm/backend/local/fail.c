@@ -70,9 +70,10 @@ void weft__local_look_for_failure(weft__local_comm *lc)
 {
     uint64_t number = lc->head ? lc->head->number : WEFT__ANY_NUMBER;
     for (int i = 0; i < lc->count; i++) {
+        bool left = has_left(lc, i); /* its verdict came before */
         if (i == lc->rank || take_over_verdict(lc, i, number))
             continue;
-        if (has_left(lc, i) && (misses(lc, i) || weft__lanes_miss(lc, i)))
+        if (left && (misses(lc, i) || weft__lanes_miss(lc, i)))
             weft_backend_fail(lc->comm, WEFT_E_PEER_LOST, "rank %d has destroyed comm %s, which others still use",
                               lc->ranks[i], lc->name);
     }
@@ -153,8 +154,8 @@ static void tell_arrival(const weft__local_comm *lc, int member, uint64_t arrive
     text[0] = 0;
     if (atomic_load(&d->number) != arrived)
         return;
-    double ago = (double)(weft__ticks() - d->arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
-    weft_collective_kind kind = (weft_collective_kind)d->asked.kind;
+    double ago = (double)(weft__ticks() - d->request.arrived_ticks) * lc->local->world->progress.ns_per_tick * 1e-9;
+    weft_collective_kind kind = (weft_collective_kind)d->request.asked.kind;
     if (atomic_load(&lc->pages[member]->arrived) == arrived) /* its place is not used anew before that has changed */
         snprintf(text, bytes, ", %s, %.1f s ago", weft_collective_string(kind), ago);
 }

@@ -104,25 +104,30 @@ static void tell_doing(weft__local_comm *lc, const weft_op *op)
         uint64_t doing =
             1 | (uint64_t)(m->kind == WEFT_RECV) << 1 | (uint64_t)m->channel << 8 | (uint64_t)m->peer << 32;
         atomic_store_explicit(&lc->page->doing, doing, memory_order_relaxed);
-        atomic_store_explicit(&lc->page->doing_ticks, weft__ticks(), memory_order_relaxed);
         return;
     }
 }
 
-void weft__lanes_start(weft__local_comm *lc, weft_op *op)
+static weft__lane *lane_of(const weft__local_comm *lc, const weft_p2p *what)
+{
+    return &lc->lanes[(size_t)what->peer * lc->channels + what->channel];
+}
+
+static void queue_up(weft__local_comm *lc, weft_op *op)
 {
     weft__batch *batch = op->memory;
     weft__message *messages = (weft__message *)(batch + 1);
-    batch->left = 0;
+    *batch = (weft__batch){.small = true};
     for (uint32_t i = 0; i < op->message_count; i++) {
         const weft_p2p *what = &op->messages[i];
         if (what->peer == lc->rank)
             continue;
         weft__message *m = &messages[i];
         *m = (weft__message){.op = op, .what = what, .bytes = what->count * weft__dtype_bytes(what->dtype)};
-        weft__lane *lane = &lc->lanes[(size_t)what->peer * lc->channels + what->channel];
+        weft__lane *lane = lane_of(lc, what);
         put(what->kind == WEFT_SEND ? &lane->unposted : &lane->wanted, m);
         batch->left++;
+        batch->small &= m->bytes <= lc->local->small_bytes;
         if (!lane->busy) {
             lane->busy = true;
             lane->next = lc->busy_lanes;
@@ -130,23 +135,25 @@ void weft__lanes_start(weft__local_comm *lc, weft_op *op)
         }
     }
     tell_doing(lc, op);
-    if (!batch->left)
-        weft_backend_done(op, WEFT_OK);
 }
 
-static void message_done(weft__message *m)
+static void message_done(const weft__local *local, weft__message *m)
 {
-    weft__batch *batch = m->op->memory;
-    if (--batch->left == 0)
-        weft_backend_done(m->op, WEFT_OK);
+    weft_op *op = m->op;
+    weft__batch *batch = op->memory;
+    if (--batch->left)
+        return;
+    if (batch->small)
+        op->last = local->now;
+    weft_backend_done(op, WEFT_OK);
 }
 
 /* ------------------------------------------------------------------------------------------- sending */
 
 /* The peer is woken by the caller, once for all that it publishes. */
-static void post(weft__lane *lane, weft__message *m, uint32_t mode, uint64_t offset)
+static void post(const weft__local *local, weft__lane *lane, weft__message *m, uint32_t mode, uint64_t offset)
 {
-    weft__mail_entry *e = &lane->out->entries[lane->posts % WEFT__MAIL_ENTRIES];
+    weft__mail_entry *e = &lane->out->entries[weft__page_place(lane->posts)];
     m->entry = lane->posts++;
     e->bytes = m->bytes;
     e->tag = m->what->tag;
@@ -157,7 +164,8 @@ static void post(weft__lane *lane, weft__message *m, uint32_t mode, uint64_t off
         memcpy(e->input, m->what->buffer, m->bytes);
     atomic_store_explicit(&lane->out->posted, lane->posts, memory_order_relaxed);
     atomic_store(&e->number, lane->posts);
-    weft__local_mark_first(m->op);
+    weft__fetch_to_write(&lane->out->entries[weft__page_place(lane->posts)]);
+    weft__local_mark_first(local, m->op);
 }
 
 static bool has_entry(weft__lane *lane)
@@ -192,22 +200,22 @@ static bool post_first(weft__local_comm *lc, weft__lane *lane)
 {
     weft__message *m = lane->unposted.first;
     if (m->bytes <= WEFT__MAIL_LINE_BYTES) {
-        post(lane, m, WEFT__MAIL_IN_LINE, 0);
+        post(lc->local, lane, m, WEFT__MAIL_IN_LINE, 0);
         m->done = m->bytes;
         return true;
     }
     if (fits_pipe(lc->local, lane,
                   m->bytes)) { /* in it before it is posted: so the peer need not look how far it is filled */
         (void)stream(lane, m);
-        post(lane, m, WEFT__MAIL_WHOLE, 0);
+        post(lc->local, lane, m, WEFT__MAIL_WHOLE, 0);
         return true;
     }
     uint64_t offset = weft__local_offset(lc, m->what->buffer, m->bytes);
     if (offset == WEFT__NOWHERE) {
-        post(lane, m, WEFT__MAIL_IN_PIPE, 0);
+        post(lc->local, lane, m, WEFT__MAIL_IN_PIPE, 0);
         return true;
     }
-    post(lane, m, WEFT__MAIL_DIRECT, offset);
+    post(lc->local, lane, m, WEFT__MAIL_DIRECT, offset);
     put(&lane->posted, take(&lane->unposted));
     return false;
 }
@@ -228,14 +236,14 @@ static unsigned send_some(weft__local_comm *lc, weft__lane *lane)
         if (m->done < m->bytes)
             break;
         lane->streaming = false;
-        message_done(take(&lane->unposted));
+        message_done(lc->local, take(&lane->unposted));
     }
     if (moved)
         weft__local_wake(lc, lane->peer);
     if (lane->posted.first)
         lane->taken_seen = atomic_load(&lane->out_taken->taken);
     while (lane->posted.first && lane->taken_seen > lane->posted.first->entry) {
-        message_done(take(&lane->posted));
+        message_done(lc->local, take(&lane->posted));
         moved = WEFT_PROGRESS_MOVED;
     }
     return moved;
@@ -262,7 +270,7 @@ static bool matches(weft__local_comm *lc, const weft__lane *lane, const weft__ma
 static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_entry *e, weft__message *m)
 {
     const unsigned char *from;
-    size_t left = m->bytes - m->done, part = left < WEFT__PART ? left : WEFT__PART;
+    size_t left = m->bytes - m->done, most = weft__local_part(lc->local), part = left < most ? left : most;
     if (e->mode == WEFT__MAIL_IN_LINE) {
         from = e->input;
     } else if (e->mode == WEFT__MAIL_DIRECT) {
@@ -296,7 +304,7 @@ static void took_message(weft__local_comm *lc, weft__lane *lane, uint32_t mode)
 /* The next message from the peer, or NULL. */
 static const weft__mail_entry *next_mail(const weft__lane *lane)
 {
-    const weft__mail_entry *e = &lane->in->entries[lane->takes % WEFT__MAIL_ENTRIES];
+    const weft__mail_entry *e = &lane->in->entries[weft__page_place(lane->takes)];
     return atomic_load(&e->number) == lane->takes + 1 ? e : NULL;
 }
 
@@ -310,7 +318,7 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
             break;
         if (m->done == 0 && !matches(lc, lane, e, m))
             break;
-        weft__local_mark_first(m->op);
+        weft__local_mark_first(lc->local, m->op);
         while (m->done < m->bytes && fetch(lc, lane, e, m)) {
             moved = WEFT_PROGRESS_MOVED;
             if (m->done < m->bytes && weft__local_turn_over(lc->local))
@@ -321,7 +329,7 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
         if (e->mode == WEFT__MAIL_DIRECT && !weft__local_still_good(lc, lane->peer, WEFT__ANY_NUMBER))
             break;
         took_message(lc, lane, e->mode);
-        message_done(take(&lane->wanted));
+        message_done(lc->local, take(&lane->wanted));
         moved = WEFT_PROGRESS_MOVED;
     }
     return moved;
@@ -343,6 +351,39 @@ unsigned weft__lanes_progress(weft__local_comm *lc)
             *link = lane->next;
     }
     return moved;
+}
+
+/* @p now: near enough for small messages. */
+static void look_once(weft__local_comm *lc, uint64_t now)
+{
+    lc->local->now = now;
+    lc->local->turn_end = 0;
+    lc->local->turn_over = false;
+    (void)weft__lanes_progress(lc);
+    lc->local->now = 0;
+}
+
+void weft__lanes_start(weft__local_comm *lc, weft_op *op)
+{
+    weft__batch *batch = op->memory;
+    queue_up(lc, op);
+    if (!batch->left) {
+        weft_backend_done(op, WEFT_OK);
+        return;
+    }
+    if (batch->small)
+        look_once(lc, op->start);
+}
+
+/* Of small messages the last look for them is near enough to their end. */
+void weft__lanes_hasten(weft__local_comm *lc, weft_op *op)
+{
+    const weft__batch *batch = op->memory;
+    uint64_t until = op->start + lc->local->hasten_ticks;
+    for (uint64_t now = 0; batch->small && batch->left && now < until && !weft__local_has_verdict(lc);) {
+        now = weft__ticks();
+        look_once(lc, now);
+    }
 }
 
 bool weft__lanes_miss(const weft__local_comm *lc, int member)

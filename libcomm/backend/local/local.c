@@ -11,6 +11,7 @@
 #define SLOT_BYTES_CROWDED ((size_t)16 << 10) /* saves a round of context switches */
 #define SMALL              ((size_t)2 << 10)  /* the same of messages */
 #define SMALL_CROWDED      ((size_t)8 << 10)
+#define HASTEN_NS          1000
 
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
@@ -46,6 +47,7 @@ static weft_result open_world(weft_world *world, void **state_out)
     weft__reuse_open(&local->reuse, neighbours(world));
     local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
     local->small_bytes = crowded ? SMALL_CROWDED : SMALL;
+    local->hasten_ticks = crowded ? 0 : (uint64_t)(HASTEN_NS / weft__ns_per_tick());
     *state_out = local;
     return WEFT_OK;
 }
@@ -69,10 +71,16 @@ weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole
     }
     size_t part = op->what.count * weft__dtype_bytes(op->what.dtype);
     *(weft__local_collective *)op->memory = (weft__local_collective){.stride = stride ? stride : part, .whole = whole};
-    op->next = NULL;
-    *lc->tail = op;
-    lc->tail = &op->next;
+    weft__local_collective_start(lc, op);
     return WEFT_OK;
+}
+
+static void hasten(void *comm, weft_op *op)
+{
+    if (op->is_p2p)
+        weft__lanes_hasten(comm, op);
+    else
+        weft__local_collective_hasten(comm, op);
 }
 
 static weft_result start(void *comm, weft_op *op)
@@ -108,7 +116,8 @@ static unsigned progress(void *state, uint64_t slice_ticks)
 {
     weft__local *local = state;
     unsigned answer = 0;
-    local->turn_ticks = slice_ticks / 2; /* so that a second comm gets its turn within the slice */
+    bool beside = local->active && local->active->next;
+    local->turn_ticks = beside ? slice_ticks / 8 : slice_ticks / 2;
     for (weft__local_comm **link = &local->active; *link;) {
         weft__local_comm *lc = *link;
         answer |= take_turn(lc);
@@ -139,4 +148,5 @@ const weft_backend weft__backend_local = {
     .start = start,
     .progress = progress,
     .explain = weft__local_explain,
+    .hasten = hasten,
 };

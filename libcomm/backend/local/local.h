@@ -73,6 +73,7 @@ typedef struct weft__local_comm {
     /* The collective at the head, and those behind it. */
     weft_op *head, **tail;
     weft__phase phase;
+    weft__request request; /* what was shown of it */
     weft__plan plan;
     uint64_t *met;            /* [count]: last operation for which the member was seen to ask for the same */
     const void **sources;     /* [count]: of a reduction */
@@ -101,6 +102,8 @@ struct weft__local {
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
     uint64_t turn_ticks, turn_end;
     bool turn_over;
+    uint64_t hasten_ticks; /* how long the others are waited for on the spot */
+    uint64_t now;          /* near enough for small messages; 0 = look at the clock */
 };
 
 /* local.c */
@@ -129,6 +132,8 @@ unsigned weft__local_give_back(weft__local_comm *lc);
 void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);
 
 /* collective.c: the operation at the head */
+void weft__local_collective_start(weft__local_comm *lc, weft_op *op);
+void weft__local_collective_hasten(weft__local_comm *lc, weft_op *op);
 unsigned weft__local_collectives(weft__local_comm *lc);
 /* plan.c: what a rank has to do for a collective of each kind */
 typedef struct weft__local_kind {
@@ -142,6 +147,8 @@ bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
 /* The part of an all-reduce or reduce that member @p member sums: begin and bytes in the buffer. */
 void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member, size_t *begin, size_t *bytes);
 /* move.c: what a plan says, in bounded parts */
+/* All of a small operation whose inputs lie in their slots: everybody has arrived. */
+void weft__move_small(weft__local_comm *lc, weft_op *op);
 unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done);
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done);
 /* Has the member arrived at @p number, asking for the same? A difference fails the comm. */
@@ -160,7 +167,8 @@ static inline size_t weft__local_stride(const weft_op *op)
 
 /* lane.c: messages */
 typedef struct weft__batch {
-    uint64_t left; /* messages that are not done */
+    uint32_t left; /* messages that are not done */
+    bool small;    /* all that there were */
 } weft__batch;
 typedef struct weft__message {
     weft_op *op;
@@ -172,6 +180,7 @@ typedef struct weft__message {
 weft_result weft__lanes_open(weft__local_comm *lc);
 void weft__lanes_connect(weft__local_comm *lc);
 void weft__lanes_start(weft__local_comm *lc, weft_op *op);
+void weft__lanes_hasten(weft__local_comm *lc, weft_op *op);
 unsigned weft__lanes_progress(weft__local_comm *lc);
 void weft__lanes_give_back(weft__local_comm *lc);
 /* Does a message wait for this member? */
@@ -183,15 +192,23 @@ void weft__lanes_explain(weft__local_comm *lc, const weft_op *op, char *text, si
 /* Where the input of a small operation lies on the rank of that page. */
 static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__page *page, uint64_t number)
 {
-    return lc->plan.in_line ? weft__page_descriptor(page, number)->input : weft__page_slot(&lc->layout, page, number);
+    return lc->plan.in_line ? weft__page_descriptor(page, number)->request.input
+                            : weft__page_slot(&lc->layout, page, number);
 }
 
-#define WEFT__PART ((size_t)64 << 10) /* moved between two looks at the clock, and at who has failed */
+/* Bytes moved between two looks at the clock, and at who has failed; and where other comms want to be looked at too. */
+#define WEFT__PART        ((size_t)64 << 10)
+#define WEFT__PART_BESIDE ((size_t)16 << 10)
 
-static inline void weft__local_mark_first(weft_op *op)
+static inline size_t weft__local_part(const weft__local *local)
+{
+    return local->active && local->active->next ? WEFT__PART_BESIDE : WEFT__PART;
+}
+
+static inline void weft__local_mark_first(const weft__local *local, weft_op *op)
 {
     if (!op->first)
-        op->first = weft__ticks();
+        op->first = local->now ? local->now : weft__ticks();
 }
 
 /* A part has been moved: is the turn over? Reading the clock may cost as much as a small operation, so small ones never

@@ -54,14 +54,14 @@ static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, s
 
 /* ------------------------------------------------------------------------------------------- meeting */
 
-/* What a descriptor asks for. */
-static void describe(const weft__descriptor *d, char *text, size_t bytes)
+/* What a rank asks for. */
+static void describe(const weft__request *r, char *text, size_t bytes)
 {
-    weft_asked asked = d->mark ? weft__collective_marked(d->mark) : d->asked;
+    weft_asked asked = r->mark ? weft__collective_marked(r->mark) : r->asked;
     weft__asked_describe(&asked, text, bytes);
 }
 
-static bool same(const weft__descriptor *a, const weft__descriptor *b)
+static bool same(const weft__request *a, const weft__request *b)
 {
     return a->mark == b->mark && weft__asked_same(&a->asked, &b->asked);
 }
@@ -72,8 +72,7 @@ bool weft__local_met(weft__local_comm *lc, weft_op *op, int member)
         return true;
     if (!weft__page_has(lc->pages[member], op->number))
         return false;
-    const weft__descriptor *mine = weft__page_descriptor(lc->page, op->number);
-    const weft__descriptor *theirs = weft__page_descriptor(lc->pages[member], op->number);
+    const weft__request *mine = &lc->request, *theirs = weft__page_request(lc->pages[member], op->number);
     if (!same(mine, theirs)) {
         const weft_op *whole = ((const weft__local_collective *)op->memory)->whole;
         char a[96], b[96];
@@ -98,7 +97,7 @@ static void mark_first(const weft__local_comm *lc, weft_op *op)
     if (lc->plan.in_slot)
         op->first = op->last_arrival;
     else
-        weft__local_mark_first(op);
+        weft__local_mark_first(lc->local, op);
 }
 
 /* ------------------------------------------------------------------------------------------- one source */
@@ -110,8 +109,8 @@ static const unsigned char *direct(const weft__local_comm *lc, const weft_op *op
         return weft__local_slot(lc, lc->pages[member], op->number) + move->at;
     if (member == lc->rank)
         return (const unsigned char *)op->what.send + move->at;
-    const weft__descriptor *d = weft__page_descriptor(lc->pages[member], op->number);
-    uint64_t offset = move->result ? d->recv : d->send;
+    const weft__request *theirs = weft__page_request(lc->pages[member], op->number);
+    uint64_t offset = move->result ? theirs->recv : theirs->send;
     return offset == WEFT__NOWHERE ? NULL : lc->bases[member] + offset + move->at;
 }
 
@@ -141,7 +140,8 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     const unsigned char *from;
     if (!weft__local_met(lc, op, move->from))
         return 0;
-    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->bytes - move->done, WEFT__PART));
+    size_t part = least(next_bytes(lc, op, move, move->from, &from),
+                        least(move->bytes - move->done, weft__local_part(lc->local)));
     if (move->exchange)
         part = least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
@@ -155,7 +155,7 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 
 static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
-    size_t part = least(move->bytes - move->done, WEFT__PART);
+    size_t part = least(move->bytes - move->done, weft__local_part(lc->local));
     for (int i = 0; i < lc->count; i++) {
         const unsigned char *from = NULL;
         if (!weft__local_met(lc, op, i))
@@ -183,6 +183,28 @@ static size_t push_part(weft__local_comm *lc, int member)
     if (part)
         weft__local_wake(lc, member);
     return part;
+}
+
+/* This rank's own is not read where the others have taken it away to. */
+static const unsigned char *small_input(const weft__local_comm *lc, const weft_op *op, int member)
+{
+    return member == lc->rank ? op->what.send : weft__local_slot(lc, lc->pages[member], op->number);
+}
+
+void weft__move_small(weft__local_comm *lc, weft_op *op)
+{
+    op->first = op->last_arrival; /* near enough, and saves a look at the clock */
+    for (int m = 0; m < lc->plan.moves; m++) {
+        const weft__move *move = &lc->plan.move[m];
+        if (move->from >= 0) {
+            memcpy(move->to, small_input(lc, op, move->from) + move->at, move->bytes);
+            continue;
+        }
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = small_input(lc, op, i) + move->at;
+        lc->local->vector->reduce(move->to, lc->sources, lc->count, move->bytes / weft__dtype_bytes(op->what.dtype),
+                                  op->what.dtype, op->what.reduction, divisor_of(lc, op));
+    }
 }
 
 /* One part of everything that can move. */
@@ -225,7 +247,7 @@ unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done)
 
 static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int member, size_t at)
 {
-    return lc->bases[member] + weft__page_descriptor(lc->pages[member], op->number)->recv + at;
+    return lc->bases[member] + weft__page_request(lc->pages[member], op->number)->recv + at;
 }
 
 /* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
@@ -238,14 +260,14 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
     int first = receivers == WEFT__ROOT ? c->root : lc->rank;
     size_t begin, bytes;
     weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
-    weft__local_mark_first(op);
+    weft__local_mark_first(lc->local, op);
     *done = false;
     while (lc->plan.fused_done < bytes) {
         if (lc->plan.fused_done % WEFT__PART == 0 && !weft__local_all_still_good(lc, op))
             return 0;
         size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
         for (int i = 0; i < lc->count; i++)
-            lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
+            lc->sources[i] = lc->bases[i] + weft__page_request(lc->pages[i], op->number)->send + at;
         _Alignas(64) unsigned char scratch[BLOCK];
         unsigned char *sum = lc->plan.past ? scratch : recv_at(lc, op, first, at);
         lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
@@ -254,7 +276,7 @@ unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
             if ((i != first || lc->plan.past) && weft__concerns(receivers, i, c->root))
                 copy(lc, recv_at(lc, op, i, at), sum, part);
         lc->plan.fused_done += part;
-        if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))
+        if (lc->plan.fused_done % weft__local_part(lc->local) == 0 && weft__local_turn_over(lc->local))
             break;
     }
     *done = lc->plan.fused_done == bytes;

@@ -11,15 +11,14 @@
 
 #include "base/memory.h"
 
-#define WEFT__AHEAD        16 /* operations that a rank may be ahead of the slowest */
-#define WEFT__MAIL_ENTRIES 16 /* messages on their way, for each peer and channel */
+#define WEFT__AHEAD        16          /* operations that a rank may be ahead of the slowest */
+#define WEFT__MAIL_ENTRIES WEFT__AHEAD /* messages on their way, for each peer and channel */
 #define WEFT__NOWHERE      UINT64_MAX
 
 #define WEFT__IN_LINE 24 /* bytes of input that fit beside what is asked for */
 
-/* What an operation is on one rank, in one cache line: who waits for it fetches nothing else. */
-typedef struct weft__descriptor {
-    _Alignas(WEFT__LINE) _Atomic uint64_t number; /* of the operation: it has arrived; written last */
+/* What a rank asks for, and where it is. */
+typedef struct weft__request {
     uint64_t arrived_ticks;
     uint64_t mark; /* of the operation that it is a part of; 0 = of none */
     weft_asked asked;
@@ -29,9 +28,16 @@ typedef struct weft__descriptor {
         };
         unsigned char input[WEFT__IN_LINE];
     };
+} weft__request;
+
+/* What an operation is on one rank, in one cache line: who waits for it fetches nothing else. It is written at one go,
+ * or those who look whether it is there would take the line away in between. */
+typedef struct weft__descriptor {
+    _Alignas(WEFT__LINE) _Atomic uint64_t number; /* of the operation: it has arrived; written last */
+    weft__request request;
 } weft__descriptor;
 
-_Static_assert(offsetof(weft__descriptor, input) + WEFT__IN_LINE <= 64, "all of it is in one cache line");
+_Static_assert(offsetof(weft__descriptor, request) + sizeof(weft__request) <= 64, "all of it is in one cache line");
 
 typedef struct weft__page {
     _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* the last operation that has, for those who explain */
@@ -42,7 +48,6 @@ typedef struct weft__page {
     uint64_t verdict_number; /* the first operation that did not end well there */
     char verdict_text[240];
     _Alignas(WEFT__LINE) _Atomic uint64_t doing; /* the last p2p batch: weft__doing; 0 = none */
-    _Atomic uint64_t doing_ticks;
     _Alignas(WEFT__LINE) weft__descriptor descriptors[WEFT__AHEAD];
 } weft__page;
 
@@ -106,15 +111,29 @@ static inline unsigned char *weft__page_slot(const weft__page_layout *l, const w
     return (unsigned char *)(uintptr_t)page + l->slots + number % WEFT__AHEAD * l->slot_bytes;
 }
 
+/* Where operation @p number is among the descriptors: not one behind the other, or the reader's core would guess which
+ * line is next and take it away while it is written. */
+static inline size_t weft__page_place(uint64_t number)
+{
+    static const uint8_t places[WEFT__AHEAD] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
+    return places[number % WEFT__AHEAD];
+}
+
 /* Has operation @p number arrived on the rank of that page? */
 static inline bool weft__page_has(const weft__page *page, uint64_t number)
 {
-    return atomic_load(&page->descriptors[number % WEFT__AHEAD].number) >= number;
+    return atomic_load(&page->descriptors[weft__page_place(number)].number) >= number;
 }
 
 static inline weft__descriptor *weft__page_descriptor(weft__page *page, uint64_t number)
 {
-    return &page->descriptors[number % WEFT__AHEAD];
+    return &page->descriptors[weft__page_place(number)];
+}
+
+/* What that rank asks for with an operation that it has arrived at. */
+static inline const weft__request *weft__page_request(weft__page *page, uint64_t number)
+{
+    return &weft__page_descriptor(page, number)->request;
 }
 
 /* In @p page: the pipe to member @p peer, and how far the pipe from it was read. */

@@ -183,8 +183,8 @@ bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op)
         return false;
     weft__whom receivers = weft__collectives[op->what.kind].receivers;
     for (int i = 0; i < lc->count; i++) {
-        const weft__descriptor *d = weft__page_descriptor(lc->pages[i], op->number);
-        if (d->send == WEFT__NOWHERE || (d->recv == WEFT__NOWHERE && weft__concerns(receivers, i, op->what.root)))
+        const weft__request *r = weft__page_request(lc->pages[i], op->number);
+        if (r->send == WEFT__NOWHERE || (r->recv == WEFT__NOWHERE && weft__concerns(receivers, i, op->what.root)))
             return false;
     }
     return true;

@@ -45,10 +45,10 @@
  *
  *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
  *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
- *  `progress`: nothing is to be moved along; `explain`: no reasons are known; `close`, `comm_abort`, `comm_leave`,
- *  `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by itself, or needs no
- *  waking; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again and again while
- *  ranks wait. */
+ *  `progress`: nothing is to be moved along; `hasten`: `progress` does all; `explain`: no reasons are known; `close`,
+ *  `comm_abort`, `comm_leave`, `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by
+ *  itself, or needs no waking; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again
+ *  and again while ranks wait. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -100,6 +100,7 @@ typedef struct weft_op {
 
     int32_t result;  /**< WEFT_PENDING until weft_backend_done(); read it with nothing else. */
     uint32_t waited; /**< weft's own. */
+    uint64_t start;  /**< When it was taken up, in ticks; set before `start`. */
 
     /* With WEFT_CAP_STREAMS. */
     weft_stream after;            /**< The operation runs behind what is queued there now; the host's: at once, */
@@ -198,6 +199,9 @@ typedef struct weft_backend {
      *  On the host's stream: wait, in the calling thread, for an operation that was given back. Comes from any
      *  thread. */
     weft_result (*order)(void *comm, const weft_op *op, weft_stream stream);
+    /** The caller of @p op, which `start` took just now, waits for it, and nothing else is looked at meanwhile: if the
+     *  others are about to do their part, wait for them here, a microsecond at most, and give it back. */
+    void (*hasten)(void *comm, weft_op *op);
 } weft_backend;
 
 /** What a module exports, declared as `WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;`. */
