@@ -112,7 +112,7 @@ static bool is_cold(weft__local_comm *lc, const weft_op *op)
     bool in_place = row->reduces && send && recv >= send && recv < send + sent;
     if (!weft__concerns(row->receivers, lc->rank, c->root) || !recv)
         return false;
-    return weft__reuse_is_cold(&lc->local->reuse, recv, written, read + written) && !in_place;
+    return weft__local_is_cold(lc->local, recv, written, read + written) && !in_place;
 }
 
 static bool enter(weft__local_comm *lc, weft_op *op)

@@ -19,6 +19,7 @@ static void free_parts(weft__local_comm *lc)
     free(lc->plan.push);
     free(lc->met);
     free(lc->sources);
+    free(lc->targets);
     free(lc->lanes);
     free(lc);
 }
@@ -34,8 +35,9 @@ static weft_result alloc_parts(weft__local_comm *lc)
     lc->plan.push = weft__alloc(n * sizeof *lc->plan.push);
     lc->met = weft__alloc(n * sizeof *lc->met);
     lc->sources = weft__alloc(n * sizeof *lc->sources);
+    lc->targets = weft__alloc(n * sizeof *lc->targets);
     if (!lc->pages || !lc->bases || !lc->writers || !lc->readers || !lc->plan.move || !lc->plan.push || !lc->met ||
-        !lc->sources)
+        !lc->sources || !lc->targets)
         return WEFT_E_NO_MEMORY;
     void *page;
     WEFT_TRY(weft__lanes_open(lc));

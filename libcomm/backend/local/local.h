@@ -5,6 +5,7 @@
 #define WEFT_LOCAL_LOCAL_H
 #include <stdbool.h>
 
+#include "backend/local/cache.h"
 #include "backend/local/page.h"
 #include "backend/local/pipe.h"
 #include "backend/local/reuse.h"
@@ -76,6 +77,7 @@ typedef struct weft__local_comm {
     weft__plan plan;
     uint64_t *met;            /* [count]: last operation for which the member was seen to ask for the same */
     const void **sources;     /* [count]: of a reduction */
+    void **targets;           /* [count]: of one that is fused */
     uint64_t last_number;     /* of the operation that ended last */
     uint64_t released_by_all; /* operations that everybody has released, as last seen */
 
@@ -97,6 +99,9 @@ struct weft__local {
     size_t slot_bytes;  /* most of an input that is copied to where all see it */
     size_t small_bytes; /* most of a message that is */
     weft__reuse reuse;
+    int neighbours;           /* ranks of this machine, this one included */
+    int first;                /* of them: it measures the caches */
+    uint32_t worth;           /* what it found, as far as known here */
     weft__local_comm *active; /* comms with operations */
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
     uint64_t turn_ticks, turn_end;
@@ -107,6 +112,9 @@ struct weft__local {
 /* Take a part of operation @p whole of a backend that composes others; members must mean the same whole. The parts of a
  * reduce-scatter or all-gather may lie @p stride bytes apart in the larger buffer; 0 = end to end. */
 weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole, size_t stride);
+
+/* This rank is about to write @p bytes at @p at, moving @p traffic bytes in all: past the cache? */
+bool weft__local_is_cold(weft__local *local, const void *at, size_t bytes, size_t traffic);
 
 /* comm.c: the life of a comm */
 weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
@@ -167,6 +175,7 @@ typedef struct weft__message {
     const weft_p2p *what;
     struct weft__message *next;
     size_t bytes, done;
+    bool past; /* the result is stored past the cache */
     uint64_t entry;
 } weft__message;
 weft_result weft__lanes_open(weft__local_comm *lc);

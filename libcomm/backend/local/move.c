@@ -20,9 +20,6 @@ static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 
 /* ------------------------------------------------------------------------------------------- storing */
 
-/* Where what is stored past the cache is put together. */
-#define SCRATCH ((size_t)8 << 10)
-
 static void copy(const weft__local_comm *lc, void *to, const void *from, size_t bytes)
 {
     if (lc->plan.past)
@@ -31,25 +28,16 @@ static void copy(const weft__local_comm *lc, void *to, const void *from, size_t 
         memcpy(to, from, bytes);
 }
 
-/* The sum of lc->sources, which it moves on. */
-static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, size_t bytes)
+/* The sum of lc->sources. */
+static void reduce(weft__local_comm *lc, const weft_op *op, void *to, size_t bytes)
 {
-    _Alignas(64) unsigned char scratch[SCRATCH];
     const weft_collective *c = &op->what;
-    size_t element = weft__dtype_bytes(c->dtype);
-    if (!lc->plan.past) {
-        lc->local->vector->reduce(to, lc->sources, lc->count, bytes / element, c->dtype, c->reduction,
-                                  divisor_of(lc, op));
-        return;
-    }
-    for (size_t done = 0, part; done < bytes; done += part) {
-        part = least(bytes - done, SCRATCH);
-        lc->local->vector->reduce(scratch, lc->sources, lc->count, part / element, c->dtype, c->reduction,
-                                  divisor_of(lc, op));
-        lc->local->vector->copy_past(to + done, scratch, part);
-        for (int i = 0; i < lc->count; i++)
-            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
-    }
+    const weft__vector *vector = lc->local->vector;
+    size_t count = bytes / weft__dtype_bytes(c->dtype);
+    if (lc->plan.past)
+        vector->reduce_past(&to, 1, lc->sources, lc->count, count, c->dtype, c->reduction, divisor_of(lc, op));
+    else
+        vector->reduce(to, lc->sources, lc->count, count, c->dtype, c->reduction, divisor_of(lc, op));
 }
 
 /* ------------------------------------------------------------------------------------------- meeting */
@@ -228,33 +216,59 @@ static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int
     return lc->bases[member] + weft__page_descriptor(lc->pages[member], op->number)->recv + at;
 }
 
+/* The sum of @p bytes at @p at of all inputs, to where it is wanted: the targets. */
+static void fused_part(weft__local_comm *lc, const weft_op *op, int targets, size_t at, size_t bytes)
+{
+    const weft_collective *c = &op->what;
+    size_t element = weft__dtype_bytes(c->dtype), part;
+    for (int i = 0; i < lc->count; i++)
+        lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
+    if (lc->plan.past) {
+        lc->local->vector->reduce_past(lc->targets, targets, lc->sources, lc->count, bytes / element, c->dtype,
+                                       c->reduction, divisor_of(lc, op));
+        return;
+    }
+    for (size_t done = 0; done < bytes; done += part) {
+        part = least(bytes - done, BLOCK);
+        unsigned char *first = (unsigned char *)lc->targets[0] + done;
+        lc->local->vector->reduce(first, lc->sources, lc->count, part / element, c->dtype, c->reduction,
+                                  divisor_of(lc, op));
+        for (int i = 1; i < targets; i++)
+            memcpy((unsigned char *)lc->targets[i] + done, first, part);
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
+    }
+}
+
+/* Who receives, this rank first if it does: its own copy is the one that it makes the others from. */
+static int find_targets(weft__local_comm *lc, const weft_op *op, size_t at)
+{
+    weft__whom receivers = weft__collectives[op->what.kind].receivers;
+    int targets = 0;
+    for (int step = 0; step < lc->count; step++) {
+        int i = (lc->rank + step) % lc->count;
+        if (weft__concerns(receivers, i, op->what.root))
+            lc->targets[targets++] = recv_at(lc, op, i, at);
+    }
+    return targets;
+}
+
 /* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
  * writes it where it is wanted while it is still in the cache: the least traffic there can be. A member that has failed
  * waits for one part at most before it gives its buffer away. */
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
 {
-    const weft_collective *c = &op->what;
-    weft__whom receivers = weft__collectives[c->kind].receivers;
-    int first = receivers == WEFT__ROOT ? c->root : lc->rank;
     size_t begin, bytes;
     weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
     weft__local_mark_first(op);
     *done = false;
     while (lc->plan.fused_done < bytes) {
-        if (lc->plan.fused_done % WEFT__PART == 0 && !weft__local_all_still_good(lc, op))
+        if (!weft__local_all_still_good(lc, op))
             return 0;
-        size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
-        for (int i = 0; i < lc->count; i++)
-            lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
-        _Alignas(64) unsigned char scratch[BLOCK];
-        unsigned char *sum = lc->plan.past ? scratch : recv_at(lc, op, first, at);
-        lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
-                                  c->reduction, divisor_of(lc, op));
-        for (int i = 0; i < lc->count; i++)
-            if ((i != first || lc->plan.past) && weft__concerns(receivers, i, c->root))
-                copy(lc, recv_at(lc, op, i, at), sum, part);
+        size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, WEFT__PART);
+        fused_part(lc, op, find_targets(lc, op, at), at, part);
         lc->plan.fused_done += part;
-        if (lc->plan.fused_done % WEFT__PART == 0 && weft__local_turn_over(lc->local))
+        if (weft__local_turn_over(lc->local))
             break;
     }
     *done = lc->plan.fused_done == bytes;
