@@ -29,6 +29,7 @@ typedef struct weft__lane weft__lane;
 typedef struct weft__move {
     unsigned char *to;
     size_t bytes, done;
+    size_t end;    /* it may be moved up to here: the bytes, or the end of the part that was claimed */
     size_t at;     /* where it begins in each source buffer */
     int from;      /* member; -1 = reduce over all */
     bool result;   /* from the source's result (recv), once it is produced; else from what it sends */
@@ -41,6 +42,13 @@ typedef struct weft__push {
     size_t bytes, done;
 } weft__push;
 
+/* The buffers of a member, where they lie for this rank. */
+typedef struct weft__side {
+    int rank;
+    const unsigned char *send;
+    unsigned char *recv;
+} weft__side;
+
 /* What one rank has to do for one collective. */
 typedef struct weft__plan {
     int moves, pushes;  /* in use */
@@ -52,10 +60,26 @@ typedef struct weft__plan {
     bool in_line;       /* tiny: it lies in its descriptor */
     bool past;          /* results are stored past the cache */
     bool fused;         /* every buffer can be reached: see weft__move_fused() */
-    size_t fused_done;
+    bool shared;        /* in parts, which others may take over: see share.c */
+    uint32_t claimed;   /* by this rank */
 } weft__plan;
 
-typedef enum weft__phase { WEFT__ENTER, WEFT__MOVE, WEFT__SECOND_MOVE, WEFT__RELEASE, WEFT__LEAVE } weft__phase;
+typedef enum weft__phase {
+    WEFT__ENTER,
+    WEFT__MOVE,
+    WEFT__SECOND_MOVE,
+    WEFT__HELP,
+    WEFT__RELEASE,
+    WEFT__LEAVE
+} weft__phase;
+
+/* What others may take over of the operation at the head, and what this rank has taken over. */
+typedef struct weft__help {
+    bool looked;     /* what follows is known */
+    uint32_t *parts; /* [count]: of each member's work that is shared */
+    bool *shared;    /* [count] */
+    weft__plan plan; /* of the member helped last */
+} weft__help;
 
 typedef struct weft__local_comm {
     weft__local *local;
@@ -75,6 +99,7 @@ typedef struct weft__local_comm {
     weft_op *head, **tail;
     weft__phase phase;
     weft__plan plan;
+    weft__help help;
     uint64_t *met;            /* [count]: last operation for which the member was seen to ask for the same */
     const void **sources;     /* [count]: of a reduction */
     void **targets;           /* [count]: of one that is fused */
@@ -138,22 +163,55 @@ void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_
 
 /* collective.c: the operation at the head */
 unsigned weft__local_collectives(weft__local_comm *lc);
-/* plan.c: what a rank has to do for a collective of each kind */
+/* plan.c: what a member has to do for a collective of each kind */
+typedef void weft__planner(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan);
 typedef struct weft__local_kind {
-    void (*plan)(weft__local_comm *lc, const weft_op *op);
-    void (*plan_second)(weft__local_comm *lc, const weft_op *op); /* once the first is done and was not fused */
-    bool by_slices; /* each rank can sum a slice, and put it where others want it: see weft__move_fused() */
+    weft__planner *plan;
+    weft__planner *plan_second; /* once the first is done and was not fused */
+    bool shared;                /* all wait for all, so those who wait may do the work of others */
+    bool by_slices;             /* each rank can sum a slice, and put it where others want it: see weft__move_fused() */
 } weft__local_kind;
 extern const weft__local_kind weft__local_kinds[];
+weft__side weft__plan_own_side(const weft__local_comm *lc, const weft_op *op);
 void weft__plan_first(weft__local_comm *lc, const weft_op *op);
+void weft__plan_second(weft__local_comm *lc, const weft_op *op);
 bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
+/* From now on it is fused: member @p member sums its slice. */
+void weft__plan_fuse(const weft__local_comm *lc, const weft_op *op, int member, weft__plan *plan);
+/* What the member has to do whose buffers @p side says. */
+void weft__plan_of_member(const weft__local_comm *lc, const weft_op *op, const weft__side *side, bool fused,
+                          weft__plan *plan);
 /* The part of an all-reduce or reduce that member @p member sums: begin and bytes in the buffer. */
 void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member, size_t *begin, size_t *bytes);
 /* move.c: what a plan says, in bounded parts */
 unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done);
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done);
+/* A part that was claimed of another member's: how much it was. */
+size_t weft__move_helped(weft__local_comm *lc, weft_op *op, weft__move *move);
+/* Can all ranks read the move's source, or all that it sums, where they lie? */
+bool weft__move_is_direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move);
 /* Has the member arrived at @p number, asking for the same? A difference fails the comm. */
 bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
+
+/* share.c: work that others may take over */
+/* Before this rank arrives: may others do its work? */
+void weft__share_offer(weft__local_comm *lc, const weft_op *op);
+/* Once there is a plan: is it done in parts that others may claim? */
+void weft__share_cut(weft__local_comm *lc, const weft_op *op);
+/* Is something left of a move of this rank's? */
+bool weft__share_has_left(const weft__local_comm *lc, const weft__move *move);
+/* Claim its next part. False: none is left. */
+bool weft__share_claim(weft__local_comm *lc, weft__move *move);
+/* This rank is at it, so nobody need help. */
+void weft__share_attend(weft__local_comm *lc, bool attended);
+/* It has done all that it claimed, and nothing is left. */
+void weft__share_tell(weft__local_comm *lc, const weft_op *op);
+/* Do what others have arrived for and do not come to. *over: all that is shared is done. */
+unsigned weft__share_help(weft__local_comm *lc, weft_op *op, bool *over);
+/* Is the member's work shared, and all done? */
+bool weft__share_is_done(const weft__local_comm *lc, int member);
+/* From now on nobody can claim this rank's work; may a part of it still be written by others? */
+bool weft__share_is_written(weft__local_comm *lc);
 
 /* In the memory of a collective. */
 typedef struct weft__local_collective {

@@ -122,14 +122,29 @@ static void took(weft__local_comm *lc, weft_op *op, const weft__move *move, int 
         weft__local_took(lc, member, &lc->readers[member], part, move->done + part == move->bytes);
 }
 
+bool weft__move_is_direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move)
+{
+    for (int i = 0; i < lc->count; i++)
+        if ((i == move->from || move->from < 0) &&
+            weft__page_descriptor(lc->pages[i], op->number)->send == WEFT__NOWHERE)
+            return false;
+    return true;
+}
+
+/* Can some of it be moved, now that its sources are there? */
+static bool is_open(weft__local_comm *lc, weft__move *move)
+{
+    return move->done < move->end || weft__share_claim(lc, move);
+}
+
 /* ------------------------------------------------------------------------------------------- moves and pushes */
 
 static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
     const unsigned char *from;
-    if (!weft__local_met(lc, op, move->from))
+    if (!weft__local_met(lc, op, move->from) || !is_open(lc, move))
         return 0;
-    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->bytes - move->done, WEFT__PART));
+    size_t part = least(next_bytes(lc, op, move, move->from, &from), least(move->end - move->done, WEFT__PART));
     if (move->exchange)
         part = least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
@@ -143,11 +158,14 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 
 static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
-    size_t part = least(move->bytes - move->done, WEFT__PART);
-    for (int i = 0; i < lc->count; i++) {
-        const unsigned char *from = NULL;
+    for (int i = 0; i < lc->count; i++)
         if (!weft__local_met(lc, op, i))
             return 0;
+    if (!is_open(lc, move))
+        return 0;
+    size_t part = least(move->end - move->done, WEFT__PART);
+    for (int i = 0; i < lc->count; i++) {
+        const unsigned char *from = NULL;
         part = least(part, next_bytes(lc, op, move, i, &from));
         lc->sources[i] = from;
     }
@@ -181,7 +199,7 @@ static size_t move_round(weft__local_comm *lc, weft_op *op)
         moved += push_part(lc, i);
     for (int i = 0; i < lc->plan.moves; i++) {
         weft__move *move = &lc->plan.move[i];
-        if (move->done < move->bytes)
+        if (weft__share_has_left(lc, move))
             moved += move->from < 0 ? reduce_part(lc, op, move) : copy_part(lc, op, move);
     }
     return moved;
@@ -190,7 +208,7 @@ static size_t move_round(weft__local_comm *lc, weft_op *op)
 static bool all_moved(const weft__local_comm *lc)
 {
     for (int i = 0; i < lc->plan.moves; i++)
-        if (lc->plan.move[i].done < lc->plan.move[i].bytes)
+        if (weft__share_has_left(lc, &lc->plan.move[i]))
             return false;
     for (int i = 0; i < lc->count; i++)
         if (lc->plan.push[i].done < lc->plan.push[i].bytes)
@@ -216,30 +234,6 @@ static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int
     return lc->bases[member] + weft__page_descriptor(lc->pages[member], op->number)->recv + at;
 }
 
-/* The sum of @p bytes at @p at of all inputs, to where it is wanted: the targets. */
-static void fused_part(weft__local_comm *lc, const weft_op *op, int targets, size_t at, size_t bytes)
-{
-    const weft_collective *c = &op->what;
-    size_t element = weft__dtype_bytes(c->dtype), part;
-    for (int i = 0; i < lc->count; i++)
-        lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
-    if (lc->plan.past) {
-        lc->local->vector->reduce_past(lc->targets, targets, lc->sources, lc->count, bytes / element, c->dtype,
-                                       c->reduction, divisor_of(lc, op));
-        return;
-    }
-    for (size_t done = 0; done < bytes; done += part) {
-        part = least(bytes - done, BLOCK);
-        unsigned char *first = (unsigned char *)lc->targets[0] + done;
-        lc->local->vector->reduce(first, lc->sources, lc->count, part / element, c->dtype, c->reduction,
-                                  divisor_of(lc, op));
-        for (int i = 1; i < targets; i++)
-            memcpy((unsigned char *)lc->targets[i] + done, first, part);
-        for (int i = 0; i < lc->count; i++)
-            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
-    }
-}
-
 /* Who receives, this rank first if it does: its own copy is the one that it makes the others from. */
 static int find_targets(weft__local_comm *lc, const weft_op *op, size_t at)
 {
@@ -253,24 +247,59 @@ static int find_targets(weft__local_comm *lc, const weft_op *op, size_t at)
     return targets;
 }
 
+/* Sums that are in the cache while they are copied to where else they are wanted. */
+static void sum_by_blocks(weft__local_comm *lc, const weft_op *op, int targets, size_t bytes)
+{
+    const weft_collective *c = &op->what;
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = least(bytes - done, BLOCK);
+        unsigned char *first = (unsigned char *)lc->targets[0] + done;
+        lc->local->vector->reduce(first, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
+                                  c->reduction, divisor_of(lc, op));
+        for (int i = 1; i < targets; i++)
+            memcpy((unsigned char *)lc->targets[i] + done, first, part);
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
+    }
+}
+
+/* The next part of a slice: summed, to all who want it. */
+static size_t fused_part(weft__local_comm *lc, const weft_op *op, weft__move *move)
+{
+    const weft_collective *c = &op->what;
+    size_t at = move->at + move->done, part = least(move->end - move->done, WEFT__PART);
+    int targets = find_targets(lc, op, at);
+    for (int i = 0; i < lc->count; i++)
+        lc->sources[i] = lc->bases[i] + weft__page_descriptor(lc->pages[i], op->number)->send + at;
+    if (lc->plan.past)
+        lc->local->vector->reduce_past(lc->targets, targets, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype),
+                                       c->dtype, c->reduction, divisor_of(lc, op));
+    else
+        sum_by_blocks(lc, op, targets, part);
+    move->done += part;
+    return part;
+}
+
 /* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
  * writes it where it is wanted while it is still in the cache: the least traffic there can be. A member that has failed
  * waits for one part at most before it gives its buffer away. */
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
 {
-    size_t begin, bytes;
-    weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
     weft__local_mark_first(op);
-    *done = false;
-    while (lc->plan.fused_done < bytes) {
+    while (!(*done = all_moved(lc))) {
         if (!weft__local_all_still_good(lc, op))
             return 0;
-        size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, WEFT__PART);
-        fused_part(lc, op, find_targets(lc, op, at), at, part);
-        lc->plan.fused_done += part;
+        if (is_open(lc, &lc->plan.move[0]))
+            (void)fused_part(lc, op, &lc->plan.move[0]);
         if (weft__local_turn_over(lc->local))
             break;
     }
-    *done = lc->plan.fused_done == bytes;
     return WEFT_PROGRESS_MOVED;
+}
+
+size_t weft__move_helped(weft__local_comm *lc, weft_op *op, weft__move *move)
+{
+    if (lc->plan.fused)
+        return fused_part(lc, op, move);
+    return move->from < 0 ? reduce_part(lc, op, move) : copy_part(lc, op, move);
 }
