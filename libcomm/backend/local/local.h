@@ -73,12 +73,19 @@ typedef enum weft__phase {
     WEFT__LEAVE
 } weft__phase;
 
+/* How a member gets on with its own work. */
+typedef struct weft__pace {
+    uint64_t ticks; /* when it was last seen to do so; 0 = not looked at yet */
+    uint32_t claimed;
+} weft__pace;
+
 /* What others may take over of the operation at the head, and what this rank has taken over. */
 typedef struct weft__help {
-    bool looked;     /* what follows is known */
-    uint32_t *parts; /* [count]: of each member's work that is shared */
-    bool *shared;    /* [count] */
-    weft__plan plan; /* of the member helped last */
+    bool looked;      /* what follows is known */
+    uint32_t *parts;  /* [count]: of each member's work that is shared */
+    bool *shared;     /* [count] */
+    weft__pace *pace; /* [count] */
+    weft__plan plan;  /* of the member helped last */
 } weft__help;
 
 typedef struct weft__local_comm {

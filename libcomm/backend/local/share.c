@@ -5,6 +5,10 @@
  * Nobody lets go before all parts are done: until then somebody may read and write anywhere. */
 #include "backend/local/local.h"
 
+#define FEW     4     /* parts that an owner who is at them is left to do alone */
+#define LOST_NS 30000 /* without a claim: a few times what a part takes */
+#define AWAY_NS 3000  /* longer than from turn to turn */
+
 static weft__share *share_of(const weft__local_comm *lc, int member)
 {
     return weft__page_share(&lc->layout, lc->pages[member], lc->head->number);
@@ -135,6 +139,7 @@ static void look_around(weft__local_comm *lc, const weft_op *op)
     weft__help *help = &lc->help;
     for (int i = 0; i < lc->count; i++) {
         help->parts[i] = 0;
+        help->pace[i].ticks = 0;
         help->shared[i] = is_shared(lc, op, share_of(lc, i));
         if (help->shared[i])
             plan_of(lc, op, i);
@@ -177,12 +182,31 @@ void weft__share_tell(weft__local_comm *lc, const weft_op *op)
 
 /* ------------------------------------------------------------------------------------------- help */
 
+/* Is the owner to be left alone with it? While it gets on, little is left better in the cache of who has begun. Between
+ * two turns it is away for a moment; it may also have lost its processor while it was at it. */
+static bool is_best_left(weft__local_comm *lc, int member, const weft__share *share)
+{
+    weft__pace *pace = &lc->help.pace[member];
+    uint64_t now = weft__ticks();
+    uint32_t own = 0, helped = 0, attended = atomic_load_explicit(&share->attended, memory_order_relaxed);
+    for (int m = 0; m < lc->count; m++) {
+        uint64_t claims = atomic_load_explicit(&share->claims[m], memory_order_relaxed);
+        own += from_begin(claims);
+        helped += from_end(claims);
+    }
+    if (own != pace->claimed || !pace->ticks)
+        *pace = (weft__pace){now, own};
+    double idle_ns = (double)(now - pace->ticks) * lc->local->world->progress.ns_per_tick;
+    if (attended)
+        return lc->help.parts[member] - own - helped <= FEW && idle_ns < LOST_NS;
+    return idle_ns < AWAY_NS;
+}
+
 /* The last part that can be had of what the member has to do. */
 static weft__move *claim_of(weft__local_comm *lc, const weft_op *op, int member)
 {
     weft__share *share = share_of(lc, member);
-    if (!lc->help.shared[member] || atomic_load_explicit(&share->attended, memory_order_relaxed) ||
-        weft__share_is_done(lc, member))
+    if (!lc->help.shared[member] || weft__share_is_done(lc, member) || is_best_left(lc, member, share))
         return NULL;
     plan_of(lc, op, member);
     for (int m = lc->help.plan.moves - 1; m >= 0; m--) {
