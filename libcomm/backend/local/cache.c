@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries out whether the last-level cache takes stores faster than memory does: by copies that are a little too large for
- * a core's own cache, there and back again. */
+/* Tries out whether the last-level cache takes stores faster than memory does: by copies that are a little too large
+ * for a core's own cache. */
 #include "backend/local/cache.h"
 
 #include <stdatomic.h>

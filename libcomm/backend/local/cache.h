@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much a rank may move before what it wrote is better written past the cache when it is written again. While it
- * lies in the core's own cache ordinary stores win everywhere. Whether they do so in the last level, which others share,
- * depends on the machine: behind some meshes it takes them more slowly than memory takes stores that need no fetch. That
- * is measured. */
+ * lies in the core's own cache ordinary stores win everywhere. Whether they do so in the last level, which others
+ * share, depends on the machine: behind some meshes it takes them more slowly than memory takes stores that need no
+ * fetch. That is measured. */
 #ifndef WEFT_LOCAL_CACHE_H
 #define WEFT_LOCAL_CACHE_H
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collective at the head of a comm goes through its phases: enter, move, (move again,) (help,) release, leave. Each phase
- * ends when it can, and a slice of time ends all. */
+/* The collective at the head of a comm goes through its phases: enter, move, (move again, or help,) release, leave.
+ * Each phase ends when it can, and a slice of time ends all. */
 #include <string.h>
 
 #include "backend/local/local.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work that others may take over. A rank that has arrived may compute while others wait for it; all they need lies where
- * they can reach it, so who is done with its own work does theirs, a part at a time. A part is done the same way whoever
- * does it, so results are the same to the bit. The owner claims parts from the begin of each move, others from its end.
- * Nobody lets go before all parts are done: until then somebody may read and write anywhere. */
+/* Work that others may take over. A rank that has arrived may compute while others wait for it; all they need lies
+ * where they can reach it, so who is done with its own work does theirs, a part at a time. A part is done the same way
+ * whoever does it, so results are the same to the bit. The owner claims parts from the begin of each move, others from
+ * its end. Nobody lets go before all parts are done: until then somebody may read and write anywhere. */
 #include "backend/local/local.h"
 
 #define FEW     4     /* parts that an owner who is at them is left to do alone */
