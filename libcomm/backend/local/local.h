@@ -212,7 +212,7 @@ bool weft__share_claim(weft__local_comm *lc, weft__move *move);
 /* This rank is at it, so nobody need help. */
 void weft__share_attend(weft__local_comm *lc, bool attended);
 /* It has done all that it claimed, and nothing is left. */
-void weft__share_tell(weft__local_comm *lc, const weft_op *op);
+void weft__share_tell(weft__local_comm *lc, weft_op *op);
 /* Do what others have arrived for and do not come to. *over: all that is shared is done. */
 unsigned weft__share_help(weft__local_comm *lc, weft_op *op, bool *over);
 /* Is the member's work shared, and all done? */

@@ -171,13 +171,16 @@ static void add_done(weft__local_comm *lc, int member, uint32_t parts)
         weft__local_wake_all(lc);
 }
 
-void weft__share_tell(weft__local_comm *lc, const weft_op *op)
+void weft__share_tell(weft__local_comm *lc, weft_op *op)
 {
     if (lc->plan.in_slot || !weft__local_kinds[op->what.kind].shared)
         return;
     look_around(lc, op);
-    if (lc->plan.shared)
-        add_done(lc, lc->rank, lc->plan.claimed);
+    if (!lc->plan.shared)
+        return;
+    if (!op->first && lc->plan.moves) /* others have moved all of it, from then on */
+        op->first = op->last_arrival;
+    add_done(lc, lc->rank, lc->plan.claimed);
 }
 
 /* ------------------------------------------------------------------------------------------- help */
