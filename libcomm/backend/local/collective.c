@@ -100,7 +100,7 @@ static void greet(weft__local_comm *lc, weft_op *op)
             weft__local_wake(lc, i);
 }
 
-/* Sums over their own inputs find what they overwrite in the cache: they have just read it. */
+/* Sums over their own inputs, and exchanges in place, find what they overwrite in the cache: they have just read it. */
 static bool is_cold(weft__local_comm *lc, const weft_op *op)
 {
     const weft_collective *c = &op->what;
@@ -109,7 +109,8 @@ static bool is_cold(weft__local_comm *lc, const weft_op *op)
     size_t written = part * weft__parts(row->recv, lc->count), read = part * weft__most_parts(row, lc->count);
     const unsigned char *send = c->send, *recv = c->recv;
     size_t sent = part * weft__parts(row->send, lc->count);
-    bool in_place = row->reduces && send && recv >= send && recv < send + sent;
+    bool over_input = row->reduces || (row->send == WEFT__PART_PER_RANK && row->recv == row->send);
+    bool in_place = over_input && send && recv >= send && recv < send + sent;
     if (!weft__concerns(row->receivers, lc->rank, c->root) || !recv)
         return false;
     return weft__local_is_cold(lc->local, recv, written, read + written) && !in_place;

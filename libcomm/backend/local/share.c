@@ -5,6 +5,7 @@
  * its end. Nobody lets go before all parts are done: until then somebody may read and write anywhere. */
 #include "backend/local/local.h"
 
+#define LEAST   ((size_t)1 << 20)
 #define FEW     4     /* parts that an owner who is at them is left to do alone */
 #define LOST_NS 30000 /* without a claim: a few times what a part takes */
 #define AWAY_NS 3000  /* longer than from turn to turn */
@@ -77,15 +78,26 @@ static bool claim_last(_Atomic uint64_t *word, weft__move *move)
 
 /* ------------------------------------------------------------------------------------------- the owner */
 
+/* Less is done before anybody could come to it. */
+static bool is_worth_it(const weft__local_comm *lc, const weft_op *op)
+{
+    const weft_collective *c = &op->what;
+    size_t bytes = c->count * weft__dtype_bytes(c->dtype);
+    return weft__local_kinds[c->kind].shared && !lc->plan.in_slot &&
+           bytes * weft__most_parts(&weft__collectives[c->kind], lc->count) >= LEAST;
+}
+
 void weft__share_offer(weft__local_comm *lc, const weft_op *op)
 {
     const weft_collective *c = &op->what;
     const weft__collective_row *row = &weft__collectives[c->kind];
     weft__share *share = weft__page_share(&lc->layout, lc->page, op->number);
     size_t part = c->count * weft__dtype_bytes(c->dtype);
+    if (!is_worth_it(lc, op))
+        return;
     bool ends_meet = weft__local_stride(op) == part;
     bool exchange = row->send == WEFT__PART_PER_RANK && row->recv == row->send && c->send == c->recv;
-    bool offered = weft__local_kinds[c->kind].shared && ends_meet && !exchange &&
+    bool offered = ends_meet && !exchange &&
                    weft__local_offset(lc, c->send, part * weft__parts(row->send, lc->count)) != WEFT__NOWHERE;
     share->recv = WEFT__NOWHERE;
     if (offered && weft__concerns(row->receivers, lc->rank, c->root))
@@ -109,7 +121,7 @@ void weft__share_cut(weft__local_comm *lc, const weft_op *op)
     weft__plan *plan = &lc->plan;
     lc->help.looked = false;
     plan->claimed = 0;
-    plan->shared = !plan->in_slot && is_shared(lc, op, weft__page_share(&lc->layout, lc->page, op->number));
+    plan->shared = is_worth_it(lc, op) && is_shared(lc, op, weft__page_share(&lc->layout, lc->page, op->number));
     for (int i = 0; plan->shared && i < plan->moves; i++)
         plan->move[i].end = 0;
 }
@@ -173,7 +185,7 @@ static void add_done(weft__local_comm *lc, int member, uint32_t parts)
 
 void weft__share_tell(weft__local_comm *lc, weft_op *op)
 {
-    if (lc->plan.in_slot || !weft__local_kinds[op->what.kind].shared)
+    if (!is_worth_it(lc, op))
         return;
     look_around(lc, op);
     if (!lc->plan.shared)
