@@ -6,6 +6,7 @@
 #include <weft/info.h>
 #include <weft/version.h>
 
+#include "backend/local/cache.h"
 #include "backend/plugin.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -96,6 +97,18 @@ static weft_result tell_ranks(const teller *t, weft_world *world)
 
 /* ------------------------------------------------------------------------------------------- all of it */
 
+/* How much the ranks of a machine move before they store past its caches. */
+static void tell_caches(const teller *t, int ranks)
+{
+    char hot[32];
+    uint32_t worth = weft__cache_measure(weft__vector_host());
+    snprintf(hot, sizeof hot, "%llu KiB", (unsigned long long)weft__cache_hot_bytes(worth, ranks) >> 10);
+    tell(t, WEFT_INFO_LIBRARY, "hot", hot,
+         worth == WEFT__CACHE_SHARED
+             ? "a share of the last cache: measured, it takes stores faster than memory"
+             : "the core's own cache: measured, the last one takes stores no faster than memory");
+}
+
 static void tell_variables(const teller *t)
 {
     const weft__env_entry *entry;
@@ -120,6 +133,7 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
         WEFT_TRY(weft__world_alive(world));
     tell(&t, WEFT_INFO_LIBRARY, "version", weft_version_string(), "");
     tell(&t, WEFT_INFO_LIBRARY, "vectors", weft__vector_host()->name, "");
+    tell_caches(&t, world ? world->size : 1);
     weft__plugins_load();
     weft__plugins_tell(tell_module, &t);
     if (world) {

@@ -37,7 +37,7 @@ weft_result perf_bench_open(perf_bench *b, const perf_settings *settings, weft_c
     TRY(perf_clock_open(&b->clock, control, samples, (perf_pick)settings->average));
     TRY(perf_buffers_open(&b->buffers, heap, settings->max_bytes, places, rotated ? rotate : 0, shift));
     if (settings->limits)
-        return perf_buffers_open(&b->own, NULL, settings->max_bytes, 1, rotated ? rotate : 0, shift);
+        return perf_buffers_open(&b->own, heap, settings->max_bytes, 1, rotated ? rotate : 0, shift);
     return WEFT_OK;
 }
 

@@ -92,31 +92,43 @@ static bool can_stream(const perf_limit *limit, const char *from, char *to)
     return aligned && (uintptr_t)(limit->parts ? (char *)place(limit, from, to, 0) : to) % sizeof(lane) == 0;
 }
 
+/* Four pages in turn: the processor reads ahead in each for itself. Where lane @p k of so many is. */
+static size_t lane_at(size_t k, size_t lanes)
+{
+    const size_t page = 4096 / sizeof(lane), pages = 4, group = k / (page * pages) * (page * pages);
+    if (lanes - group < page * pages)
+        return k;
+    return group + k % pages * page + (k - group) / pages;
+}
+
 static void copy_past(const perf_limit *limit, const char *from, char *to)
 {
-    size_t i = 0;
-    for (; i + sizeof(lane) <= limit->copied; i += sizeof(lane))
+    size_t lanes = limit->copied / sizeof(lane), whole = lanes * sizeof(lane);
+    for (size_t k = 0; k < lanes; k++) {
+        size_t i = lane_at(k, lanes) * sizeof(lane);
         STREAM((float *)(void *)(to + i), LOAD((const float *)(const void *)(from + i)));
-    memcpy(to + i, from + i, limit->copied - i);
+    }
+    memcpy(to + whole, from + whole, limit->copied - whole);
 }
 
 static void past_caches(const perf_limit *limit, const char *from, char *to)
 {
-    size_t i = 0;
+    size_t lanes = limit->summed / WIDTH;
     if (!can_stream(limit, from, to)) {
         plainly(limit, from, to);
         return;
     }
     if (!limit->parts)
         copy_past(limit, from, to);
-    for (; limit->parts && i + WIDTH <= limit->summed; i += WIDTH) {
+    for (size_t k = 0; limit->parts && k < lanes; k++) {
+        size_t i = lane_at(k, lanes) * WIDTH;
         lane sum = sum_at(limit, (const float *)(const void *)from, i);
         for (size_t w = 0; w < limit->written; w++)
             STREAM(place(limit, from, to, w) + i, sum);
     }
     _mm_sfence();
     if (limit->parts)
-        sum_rest(limit, from, to, i);
+        sum_rest(limit, from, to, lanes * WIDTH);
 }
 
 static void by_instruction(const perf_limit *limit, const char *from, char *to)

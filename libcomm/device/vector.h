@@ -47,6 +47,10 @@ typedef struct weft__vector {
     /* A copy whose result does not come into the cache: for what nobody reads soon. It is there for others when it
      * returns. */
     void (*copy_past)(void *dst, const void *src, size_t bytes);
+    /* The same of a reduction, whose result goes to each of dsts. A dst may be one of the sources. @p sources itself is
+     * changed meanwhile. */
+    void (*reduce_past)(void *const *dsts, int dst_count, const void **sources, int source_count, size_t count,
+                        weft_dtype dtype, weft_reduction reduction, int divisor);
     /* The sum of squares of a floating array, the same bits from every table. No square is rounded (of fp64: unless its
      * low half underflows). The error is below (count + 1000) * 2^-104 of the sum, also if an array is split and the
      * parts are added with weft__double2_add(). What is infinite or NaN in double arithmetic is so here; NaN for

@@ -167,6 +167,7 @@ const weft__vector WEFT__JOIN(weft__vector, WEFT__SET) = {
     .accumulate = accumulate,
     .reduce = weft__reduce,
     .copy_past = weft__copy_past,
+    .reduce_past = weft__reduce_past,
     .sum_of_squares = weft__sum_of_squares,
     .first_nonfinite = weft__first_nonfinite,
     .adamw = adamw,

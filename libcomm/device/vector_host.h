@@ -43,6 +43,7 @@ extern const weft__vector weft__vector_baseline, weft__vector_avx2, weft__vector
 #define weft__cast            WEFT__JOIN(weft__cast, WEFT__SET)
 #define weft__reduce          WEFT__JOIN(weft__reduce, WEFT__SET)
 #define weft__copy_past       WEFT__JOIN(weft__copy_past, WEFT__SET)
+#define weft__reduce_past     WEFT__JOIN(weft__reduce_past, WEFT__SET)
 #define weft__sum_of_squares  WEFT__JOIN(weft__sum_of_squares, WEFT__SET)
 #define weft__first_nonfinite WEFT__JOIN(weft__first_nonfinite, WEFT__SET)
 
@@ -54,6 +55,8 @@ void weft__cast(void *dst, weft_dtype to, const void *src, weft_dtype from, size
 void weft__reduce(void *dst, const void *const *sources, int source_count, size_t count, weft_dtype dtype,
                   weft_reduction reduction, int divisor);
 void weft__copy_past(void *dst, const void *src, size_t bytes);
+void weft__reduce_past(void *const *dsts, int dst_count, const void **sources, int source_count, size_t count,
+                       weft_dtype dtype, weft_reduction reduction, int divisor);
 weft__double2 weft__sum_of_squares(const void *src, size_t count, weft_dtype dtype);
 size_t weft__first_nonfinite(const void *src, size_t count, weft_dtype dtype);
 #endif

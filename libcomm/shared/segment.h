@@ -20,6 +20,7 @@ enum { WEFT__AWAKE = 0, WEFT__ENGINE_SLEEPS = 1, WEFT__CALLER_SLEEPS = 2 };
 typedef struct weft__segment_header {
     uint64_t magic;
     int32_t rank;
+    _Atomic uint32_t cache_worth; /* what was measured of this machine's caches by its first rank; 0 = not yet */
     _Alignas(WEFT__LINE) _Atomic uint32_t asleep;
     _Alignas(WEFT__LINE) _Atomic uint64_t bytes; /* of the file, this header included */
     weft__board board;

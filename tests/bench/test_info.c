@@ -41,6 +41,7 @@ TEST(threads_of_one_process_would_choose_memory)
     CHECK_STR(value(all, "backends", "local"), "collectives, messages, ordered sums");
     CHECK_STR(value(all, "backends", "self"), "does not serve these ranks");
     CHECK(*value(all, "library", "vectors"));
+    CHECK_HAS(value(all, "library", "hot"), " KiB");
     json_free(all);
     all = info(NULL, NULL);
     CHECK_STR(value(all, "choices", "0"), "self");

@@ -97,6 +97,23 @@ TEST(copies_past_the_cache_are_alike_everywhere)
     }
 }
 
+TEST(long_copies_past_the_cache_are_whole)
+{
+    enum { LONG = 5 * 16384 + 777 };
+    static _Alignas(64) unsigned char from[LONG + 64], to[LONG + 128];
+    const weft__vector *v;
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (unsigned char)(i * 37 + i / 251);
+    for (int s = 0; (v = weft__vector_host_at(s)); s++)
+        for (size_t shift = 0; shift < 64; shift += 21) {
+            memset(to, 0xa5, sizeof to);
+            v->copy_past(to + shift, from + 64 - shift, LONG);
+            CHECK(memcmp(to + shift, from + 64 - shift, LONG) == 0);
+            for (size_t i = 0; i < sizeof to; i++)
+                CHECK((i >= shift && i < shift + LONG) || to[i] == 0xa5);
+        }
+}
+
 TEST(accumulation_is_alike_everywhere)
 {
     static uint64_t expected[ELEMENTS];

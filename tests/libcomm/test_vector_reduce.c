@@ -102,6 +102,46 @@ TEST(a_result_may_take_the_place_of_any_source)
                 }
 }
 
+/* Sums that go past the cache: what one call with ordinary stores gives, in every place, and nothing beside it. */
+static void check_past(const weft__vector *v, weft_dtype dtype, weft_reduction reduction, int n, size_t shift)
+{
+    enum { LONG = 70000 / 8, SOURCES = 3, PLACES = 3, GUARD = 16 };
+    static _Alignas(64) uint64_t arrays[SOURCES][LONG], expected[LONG], room[PLACES][LONG + 2 * GUARD];
+    size_t element = weft_dtype_bytes(dtype), count = sizeof expected / element - 5;
+    const void *sources[SOURCES], *before[SOURCES];
+    for (int k = 0; k < n; k++) {
+        random_elements(arrays[k], count, dtype, (uint64_t)k);
+        sources[k] = before[k] = arrays[k];
+    }
+    v->reduce(expected, sources, n, count, dtype, reduction, n);
+    for (int places = 1; places <= PLACES; places++) {
+        void *dsts[PLACES];
+        memset(room, 0xa5, sizeof room);
+        for (int p = 0; p < places; p++) /* the last one lies otherwise than the first */
+            dsts[p] = (char *)(room[p] + GUARD) + (shift + (p == 2)) * element;
+        v->reduce_past(dsts, places, sources, n, count, dtype, reduction, n);
+        for (int p = 0; p < places; p++) {
+            const unsigned char *begin = dsts[p], *end = begin + count * element;
+            for (size_t i = memcmp(begin, expected, count * element) == 0 ? count : 0; i < count; i++)
+                CHECK_MSG(same_element(dsts[p], i, expected, i, dtype), "%s, %s %s of %d, place %d of %d: element %zu",
+                          v->name, weft_dtype_string(dtype), weft_reduction_string(reduction), n, p, places, i);
+            for (size_t i = 0; i < 64; i++)
+                CHECK_MSG(begin[-1 - (ptrdiff_t)i] == 0xa5 && end[i] == 0xa5, "%s wrote beside place %d", v->name, p);
+        }
+        CHECK(memcmp(sources, before, (size_t)n * sizeof *sources) == 0);
+    }
+}
+
+TEST(sums_past_the_cache_are_those_of_ordinary_stores)
+{
+    const weft__vector *v;
+    for (int s = 0; (v = weft__vector_host_at(s)); s++)
+        for (int t = 0; t < WEFT_DTYPES; t++)
+            for (int n = 1; n <= 3; n++)
+                for (size_t shift = 0; shift < 2; shift++)
+                    check_past(v, (weft_dtype)t, n == 2 && t == WEFT_INT64 ? WEFT_MAX : WEFT_SUM, n, shift);
+}
+
 TEST(long_arrays_are_reduced_as_short_ones_are)
 {
     enum { LONG = 5000, SOURCES = 5 };

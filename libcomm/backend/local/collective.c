@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collective at the head of a comm goes through its phases: enter, move, (move again,) release, leave. Each phase
- * ends when it can, and a slice of time ends all. */
+/* The collective at the head of a comm goes through its phases: enter, move, (move again, or help,) release, leave.
+ * Each phase ends when it can, and a slice of time ends all. */
 #include <string.h>
 
 #include "backend/local/local.h"
@@ -112,7 +112,7 @@ static void greet(weft__local_comm *lc, weft_op *op)
             weft__local_wake(lc, i);
 }
 
-/* Sums over their own inputs find what they overwrite in the cache: they have just read it. */
+/* Sums over their own inputs, and exchanges in place, find what they overwrite in the cache: they have just read it. */
 static bool is_cold(weft__local_comm *lc, const weft_op *op)
 {
     const weft_collective *c = &op->what;
@@ -121,10 +121,11 @@ static bool is_cold(weft__local_comm *lc, const weft_op *op)
     size_t written = part * weft__parts(row->recv, lc->count), read = part * weft__most_parts(row, lc->count);
     const unsigned char *send = c->send, *recv = c->recv;
     size_t sent = part * weft__parts(row->send, lc->count);
-    bool in_place = row->reduces && send && recv >= send && recv < send + sent;
+    bool over_input = row->reduces || (row->send == WEFT__PART_PER_RANK && row->recv == row->send);
+    bool in_place = over_input && send && recv >= send && recv < send + sent;
     if (!weft__concerns(row->receivers, lc->rank, c->root) || !recv)
         return false;
-    return weft__reuse_is_cold(&lc->local->reuse, recv, written, read + written) && !in_place;
+    return weft__local_is_cold(lc->local, recv, written, read + written) && !in_place;
 }
 
 /* @p now: ticks, 0 = look at the clock. */
@@ -135,9 +136,12 @@ static bool enter(weft__local_comm *lc, weft_op *op, uint64_t now)
     size_t payload = slot_payload(lc, op);
     lc->plan.in_slot = payload <= lc->slot_bytes && span(lc, op) == payload;
     lc->plan.in_line = lc->plan.in_slot && payload <= WEFT__IN_LINE;
+    if (!lc->plan.in_slot)
+        weft__share_offer(lc, op);
     arrive(lc, op, payload, now);
     lc->plan.past = !lc->plan.in_slot && is_cold(lc, op);
     weft__plan_first(lc, op);
+    weft__share_cut(lc, op);
     if (lc->plan.in_slot)
         ;
     else if (lc->request.send != WEFT__NOWHERE)
@@ -176,9 +180,13 @@ static unsigned move(weft__local_comm *lc, weft_op *op, bool *done)
     if (by_slices && !lc->plan.fused) {
         if (!have_met(lc, op, WEFT__EVERYBODY))
             return 0;
-        lc->plan.fused = weft__plan_can_fuse(lc, op);
+        if (weft__plan_can_fuse(lc, op))
+            weft__plan_fuse(lc, op, lc->rank, &lc->plan);
+        weft__share_cut(lc, op);
     }
+    weft__share_attend(lc, true);
     unsigned answer = lc->plan.fused ? weft__move_fused(lc, op, done) : weft__move_some(lc, op, done);
+    weft__share_attend(lc, false);
     *done = *done && have_met(lc, op, lc->plan.meet);
     return answer;
 }
@@ -195,22 +203,30 @@ static void produce(weft__local_comm *lc, const weft_op *op)
 static weft__phase after_move(weft__local_comm *lc, weft_op *op)
 {
     const weft__local_kind *kind = &weft__local_kinds[op->what.kind];
-    if (!kind->plan_second || lc->plan.in_slot || lc->plan.fused)
-        return WEFT__RELEASE;
+    if (!kind->plan_second || lc->plan.in_slot || lc->plan.fused) {
+        weft__share_tell(lc, op);
+        return lc->plan.in_slot ? WEFT__RELEASE : WEFT__HELP;
+    }
     produce(lc, op);
-    kind->plan_second(lc, op);
+    weft__plan_second(lc, op);
     if (lc->request.recv != WEFT__NOWHERE)
         drop_pushes(lc);
     return WEFT__SECOND_MOVE;
 }
 
+/* Does the member touch nobody's memory any more? It may not know yet that others have done all of its work. */
+static bool has_released(const weft__local_comm *lc, const weft_op *op, int member)
+{
+    return atomic_load(&lc->pages[member]->released) >= op->number || weft__share_is_done(lc, member);
+}
+
 /* Have those that read this rank's memory, or write into it, let go? */
 static bool is_released(const weft__local_comm *lc, const weft_op *op)
 {
-    weft__whom readers = lc->plan.fused ? WEFT__EVERYBODY : lc->plan.readers;
+    weft__whom readers = lc->plan.readers;
     for (int i = 0; i < lc->count; i++) {
         bool reads = readers == WEFT__EVERYBODY || (readers == WEFT__ROOT && i == op->what.root);
-        if (reads && i != lc->rank && atomic_load(&lc->pages[i]->released) < op->number)
+        if (reads && i != lc->rank && !has_released(lc, op, i))
             return false;
     }
     return true;
@@ -223,10 +239,10 @@ static bool waits_for_release(const weft__local_comm *lc, const weft_op *op, int
     return arrived == op->number ? !lc->plan.in_slot : arrived + 1 >= op->number + WEFT__AHEAD;
 }
 
-static bool all_have_released(const weft__local_comm *lc, uint64_t number)
+static bool all_have_released(const weft__local_comm *lc, const weft_op *op)
 {
     for (int i = 0; i < lc->count; i++)
-        if (atomic_load(&lc->pages[i]->released) < number)
+        if (!has_released(lc, op, i))
             return false;
     return true;
 }
@@ -239,7 +255,7 @@ static void release(weft__local_comm *lc, const weft_op *op)
     bool alone = weft__collectives[op->what.kind].receivers == WEFT__ROOT && op->what.root == lc->rank;
     for (int i = 0; i < lc->count; i++)
         if (i != lc->rank && weft__local_sleeps(lc, i) && waits_for_release(lc, op, i) &&
-            (alone || all_have_released(lc, op->number)))
+            (alone || all_have_released(lc, op)))
             weft__local_wake(lc, i);
 }
 
@@ -288,6 +304,13 @@ static unsigned advance(weft__local_comm *lc, weft_op *op)
     case WEFT__SECOND_MOVE:
         answer = weft__move_some(lc, op, &done);
         if (done && weft__local_all_still_good(lc, op)) {
+            lc->phase = WEFT__RELEASE;
+            answer = WEFT_PROGRESS_MOVED;
+        }
+        return answer;
+    case WEFT__HELP:
+        answer = weft__share_help(lc, op, &done);
+        if (done) {
             lc->phase = WEFT__RELEASE;
             answer = WEFT_PROGRESS_MOVED;
         }

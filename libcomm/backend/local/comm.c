@@ -17,8 +17,14 @@ static void free_parts(weft__local_comm *lc)
     free(lc->readers);
     free(lc->plan.move);
     free(lc->plan.push);
+    free(lc->help.parts);
+    free(lc->help.shared);
+    free(lc->help.pace);
+    free(lc->help.plan.move);
+    free(lc->help.plan.push);
     free(lc->met);
     free(lc->sources);
+    free(lc->targets);
     free(lc->lanes);
     free(lc);
 }
@@ -32,10 +38,17 @@ static weft_result alloc_parts(weft__local_comm *lc)
     lc->readers = weft__alloc(n * sizeof *lc->readers);
     lc->plan.move = weft__alloc(n * sizeof *lc->plan.move);
     lc->plan.push = weft__alloc(n * sizeof *lc->plan.push);
+    lc->help.parts = weft__alloc(n * sizeof *lc->help.parts);
+    lc->help.shared = weft__alloc(n * sizeof *lc->help.shared);
+    lc->help.pace = weft__alloc(n * sizeof *lc->help.pace);
+    lc->help.plan.move = weft__alloc(n * sizeof *lc->help.plan.move);
+    lc->help.plan.push = weft__alloc(n * sizeof *lc->help.plan.push);
     lc->met = weft__alloc(n * sizeof *lc->met);
     lc->sources = weft__alloc(n * sizeof *lc->sources);
-    if (!lc->pages || !lc->bases || !lc->writers || !lc->readers || !lc->plan.move || !lc->plan.push || !lc->met ||
-        !lc->sources)
+    lc->targets = weft__alloc(n * sizeof *lc->targets);
+    if (!lc->pages || !lc->bases || !lc->writers || !lc->readers || !lc->plan.move || !lc->plan.push ||
+        !lc->help.parts || !lc->help.shared || !lc->help.pace || !lc->help.plan.move || !lc->help.plan.push ||
+        !lc->met || !lc->sources || !lc->targets)
         return WEFT_E_NO_MEMORY;
     void *page;
     WEFT_TRY(weft__lanes_open(lc));

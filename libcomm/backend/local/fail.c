@@ -81,12 +81,14 @@ void weft__local_look_for_failure(weft__local_comm *lc)
 
 /* Do members write into the buffer of the head? Not before all have arrived; one that arrives now sees our verdict
  * first. */
-static bool is_written_by_others(const weft__local_comm *lc)
+static bool is_written_by_others(weft__local_comm *lc)
 {
     const weft_op *op = lc->head;
     if (!op || lc->phase == WEFT__ENTER ||
         !weft__concerns(weft__collectives[op->what.kind].receivers, lc->rank, op->what.root))
         return false;
+    if (weft__share_is_written(lc))
+        return true;
     if (lc->phase != WEFT__MOVE || lc->plan.fused)
         return lc->plan.fused;
     for (int i = 0; i < lc->count; i++)
@@ -96,7 +98,7 @@ static bool is_written_by_others(const weft__local_comm *lc)
 }
 
 /* A member that may still write there, -1 if none does: it has not said that it has seen a failure, let go, or gone. */
-static int writer_left(const weft__local_comm *lc)
+static int writer_left(weft__local_comm *lc)
 {
     if (!is_written_by_others(lc))
         return -1;

@@ -283,7 +283,13 @@ static size_t fetch(weft__local_comm *lc, weft__lane *lane, const weft__mail_ent
     }
     if (!part)
         return 0;
-    memcpy((unsigned char *)m->what->buffer + m->done, from, part);
+    if (m->done == 0)
+        m->past = weft__local_is_cold(lc->local, m->what->buffer, m->bytes, 2 * m->bytes);
+    unsigned char *to = (unsigned char *)m->what->buffer + m->done;
+    if (m->past)
+        lc->local->vector->copy_past(to, from, part);
+    else
+        memcpy(to, from, part);
     if (e->mode == WEFT__MAIL_IN_PIPE || e->mode == WEFT__MAIL_WHOLE)
         weft__local_took(lc, lane->peer, &lane->reader, part, part == left);
     m->done += part;

@@ -25,13 +25,26 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     return WEFT_OK;
 }
 
-/* Ranks of this machine, this one included. */
-static int neighbours(const weft_world *world)
+/* Who is on this machine; the first of them measures its caches. */
+static void look_around(weft__local *local)
 {
-    int count = 0;
-    for (int r = 0; r < world->size; r++)
-        count += world->segments[r] != NULL;
-    return count;
+    weft_world *world = local->world;
+    for (int r = world->size - 1; r >= 0; r--)
+        if (world->segments[r]) {
+            local->neighbours++;
+            local->first = r;
+        }
+    if (local->first == world->rank)
+        atomic_store(&world->own->header->cache_worth, weft__cache_measure(local->vector));
+}
+
+bool weft__local_is_cold(weft__local *local, const void *at, size_t bytes, size_t traffic)
+{
+    if (local->worth == WEFT__CACHE_UNKNOWN) {
+        local->worth = atomic_load(&local->world->segments[local->first]->header->cache_worth);
+        local->reuse.hot_bytes = weft__cache_hot_bytes(local->worth, local->neighbours);
+    }
+    return weft__reuse_is_cold(&local->reuse, at, bytes, traffic);
 }
 
 static weft_result open_world(weft_world *world, void **state_out)
@@ -44,7 +57,7 @@ static weft_result open_world(weft_world *world, void **state_out)
     bool crowded = weft__identity_crowded(world->identities, world->size, world->identities[world->rank].machine);
     local->world = world;
     local->vector = weft__vector_host();
-    weft__reuse_open(&local->reuse, neighbours(world));
+    look_around(local);
     local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
     local->small_bytes = crowded ? SMALL_CROWDED : SMALL;
     local->hasten_ticks = crowded ? 0 : (uint64_t)(HASTEN_NS / weft__ns_per_tick());

@@ -5,6 +5,7 @@
 #define WEFT_LOCAL_LOCAL_H
 #include <stdbool.h>
 
+#include "backend/local/cache.h"
 #include "backend/local/page.h"
 #include "backend/local/pipe.h"
 #include "backend/local/reuse.h"
@@ -28,6 +29,7 @@ typedef struct weft__lane weft__lane;
 typedef struct weft__move {
     unsigned char *to;
     size_t bytes, done;
+    size_t end;    /* it may be moved up to here: the bytes, or the end of the part that was claimed */
     size_t at;     /* where it begins in each source buffer */
     int from;      /* member; -1 = reduce over all */
     bool result;   /* from the source's result (recv), once it is produced; else from what it sends */
@@ -40,6 +42,13 @@ typedef struct weft__push {
     size_t bytes, done;
 } weft__push;
 
+/* The buffers of a member, where they lie for this rank. */
+typedef struct weft__side {
+    int rank;
+    const unsigned char *send;
+    unsigned char *recv;
+} weft__side;
+
 /* What one rank has to do for one collective. */
 typedef struct weft__plan {
     int moves, pushes;  /* in use */
@@ -51,10 +60,33 @@ typedef struct weft__plan {
     bool in_line;       /* tiny: it lies in its descriptor */
     bool past;          /* results are stored past the cache */
     bool fused;         /* every buffer can be reached: see weft__move_fused() */
-    size_t fused_done;
+    bool shared;        /* in parts, which others may take over: see share.c */
+    uint32_t claimed;   /* by this rank */
 } weft__plan;
 
-typedef enum weft__phase { WEFT__ENTER, WEFT__MOVE, WEFT__SECOND_MOVE, WEFT__RELEASE, WEFT__LEAVE } weft__phase;
+typedef enum weft__phase {
+    WEFT__ENTER,
+    WEFT__MOVE,
+    WEFT__SECOND_MOVE,
+    WEFT__HELP,
+    WEFT__RELEASE,
+    WEFT__LEAVE
+} weft__phase;
+
+/* How a member gets on with its own work. */
+typedef struct weft__pace {
+    uint64_t ticks; /* when it was last seen to do so; 0 = not looked at yet */
+    uint32_t claimed;
+} weft__pace;
+
+/* What others may take over of the operation at the head, and what this rank has taken over. */
+typedef struct weft__help {
+    bool looked;      /* what follows is known */
+    uint32_t *parts;  /* [count]: of each member's work that is shared */
+    bool *shared;     /* [count] */
+    weft__pace *pace; /* [count] */
+    weft__plan plan;  /* of the member helped last */
+} weft__help;
 
 typedef struct weft__local_comm {
     weft__local *local;
@@ -75,8 +107,10 @@ typedef struct weft__local_comm {
     weft__phase phase;
     weft__request request; /* what was shown of it */
     weft__plan plan;
+    weft__help help;
     uint64_t *met;            /* [count]: last operation for which the member was seen to ask for the same */
     const void **sources;     /* [count]: of a reduction */
+    void **targets;           /* [count]: of one that is fused */
     uint64_t last_number;     /* of the operation that ended last */
     uint64_t released_by_all; /* operations that everybody has released, as last seen */
 
@@ -98,6 +132,9 @@ struct weft__local {
     size_t slot_bytes;  /* most of an input that is copied to where all see it */
     size_t small_bytes; /* most of a message that is */
     weft__reuse reuse;
+    int neighbours;           /* ranks of this machine, this one included */
+    int first;                /* of them: it measures the caches */
+    uint32_t worth;           /* what it found, as far as known here */
     weft__local_comm *active; /* comms with operations */
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
     uint64_t turn_ticks, turn_end;
@@ -110,6 +147,9 @@ struct weft__local {
 /* Take a part of operation @p whole of a backend that composes others; members must mean the same whole. The parts of a
  * reduce-scatter or all-gather may lie @p stride bytes apart in the larger buffer; 0 = end to end. */
 weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole, size_t stride);
+
+/* This rank is about to write @p bytes at @p at, moving @p traffic bytes in all: past the cache? */
+bool weft__local_is_cold(weft__local *local, const void *at, size_t bytes, size_t traffic);
 
 /* comm.c: the life of a comm */
 weft_result weft__local_comm_create(void *state, const weft_backend_comm *comm, void **comm_out, unsigned char *card);
@@ -135,15 +175,24 @@ void weft__local_explain(void *comm, const weft_op *op, char *text, size_t text_
 void weft__local_collective_start(weft__local_comm *lc, weft_op *op);
 void weft__local_collective_hasten(weft__local_comm *lc, weft_op *op);
 unsigned weft__local_collectives(weft__local_comm *lc);
-/* plan.c: what a rank has to do for a collective of each kind */
+/* plan.c: what a member has to do for a collective of each kind */
+typedef void weft__planner(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan);
 typedef struct weft__local_kind {
-    void (*plan)(weft__local_comm *lc, const weft_op *op);
-    void (*plan_second)(weft__local_comm *lc, const weft_op *op); /* once the first is done and was not fused */
-    bool by_slices; /* each rank can sum a slice, and put it where others want it: see weft__move_fused() */
+    weft__planner *plan;
+    weft__planner *plan_second; /* once the first is done and was not fused */
+    bool shared;                /* all wait for all, so those who wait may do the work of others */
+    bool by_slices;             /* each rank can sum a slice, and put it where others want it: see weft__move_fused() */
 } weft__local_kind;
 extern const weft__local_kind weft__local_kinds[];
+weft__side weft__plan_own_side(const weft__local_comm *lc, const weft_op *op);
 void weft__plan_first(weft__local_comm *lc, const weft_op *op);
+void weft__plan_second(weft__local_comm *lc, const weft_op *op);
 bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
+/* From now on it is fused: member @p member sums its slice. */
+void weft__plan_fuse(const weft__local_comm *lc, const weft_op *op, int member, weft__plan *plan);
+/* What the member has to do whose buffers @p side says. */
+void weft__plan_of_member(const weft__local_comm *lc, const weft_op *op, const weft__side *side, bool fused,
+                          weft__plan *plan);
 /* The part of an all-reduce or reduce that member @p member sums: begin and bytes in the buffer. */
 void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member, size_t *begin, size_t *bytes);
 /* move.c: what a plan says, in bounded parts */
@@ -151,8 +200,32 @@ void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member,
 void weft__move_small(weft__local_comm *lc, weft_op *op);
 unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done);
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done);
+/* A part that was claimed of another member's: how much it was. */
+bool weft__move_helped(weft__local_comm *lc, weft_op *op, weft__move *move);
+/* Can all ranks read the move's source, or all that it sums, where they lie? */
+bool weft__move_is_direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move);
 /* Has the member arrived at @p number, asking for the same? A difference fails the comm. */
 bool weft__local_met(weft__local_comm *lc, weft_op *op, int member);
+
+/* share.c: work that others may take over */
+/* Before this rank arrives: may others do its work? */
+void weft__share_offer(weft__local_comm *lc, const weft_op *op);
+/* Once there is a plan: is it done in parts that others may claim? */
+void weft__share_cut(weft__local_comm *lc, const weft_op *op);
+/* Is something left of a move of this rank's? */
+bool weft__share_has_left(const weft__local_comm *lc, const weft__move *move);
+/* Claim its next part. False: none is left. */
+bool weft__share_claim(weft__local_comm *lc, weft__move *move);
+/* This rank is at it, so nobody need help. */
+void weft__share_attend(weft__local_comm *lc, bool attended);
+/* It has done all that it claimed, and nothing is left. */
+void weft__share_tell(weft__local_comm *lc, weft_op *op);
+/* Do what others have arrived for and do not come to. *over: all that is shared is done. */
+unsigned weft__share_help(weft__local_comm *lc, weft_op *op, bool *over);
+/* Is the member's work shared, and all done? */
+bool weft__share_is_done(const weft__local_comm *lc, int member);
+/* From now on nobody can claim this rank's work; may a part of it still be written by others? */
+bool weft__share_is_written(weft__local_comm *lc);
 
 /* In the memory of a collective. */
 typedef struct weft__local_collective {
@@ -175,6 +248,7 @@ typedef struct weft__message {
     const weft_p2p *what;
     struct weft__message *next;
     size_t bytes, done;
+    bool past; /* the result is stored past the cache */
     uint64_t entry;
 } weft__message;
 weft_result weft__lanes_open(weft__local_comm *lc);

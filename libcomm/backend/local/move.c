@@ -20,9 +20,6 @@ static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 
 /* ------------------------------------------------------------------------------------------- storing */
 
-/* Where what is stored past the cache is put together. */
-#define SCRATCH ((size_t)8 << 10)
-
 static void copy(const weft__local_comm *lc, void *to, const void *from, size_t bytes)
 {
     if (lc->plan.past)
@@ -31,25 +28,16 @@ static void copy(const weft__local_comm *lc, void *to, const void *from, size_t 
         memcpy(to, from, bytes);
 }
 
-/* The sum of lc->sources, which it moves on. */
-static void reduce(weft__local_comm *lc, const weft_op *op, unsigned char *to, size_t bytes)
+/* The sum of lc->sources. */
+static void reduce(weft__local_comm *lc, const weft_op *op, void *to, size_t bytes)
 {
-    _Alignas(64) unsigned char scratch[SCRATCH];
     const weft_collective *c = &op->what;
-    size_t element = weft__dtype_bytes(c->dtype);
-    if (!lc->plan.past) {
-        lc->local->vector->reduce(to, lc->sources, lc->count, bytes / element, c->dtype, c->reduction,
-                                  divisor_of(lc, op));
-        return;
-    }
-    for (size_t done = 0, part; done < bytes; done += part) {
-        part = least(bytes - done, SCRATCH);
-        lc->local->vector->reduce(scratch, lc->sources, lc->count, part / element, c->dtype, c->reduction,
-                                  divisor_of(lc, op));
-        lc->local->vector->copy_past(to + done, scratch, part);
-        for (int i = 0; i < lc->count; i++)
-            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
-    }
+    const weft__vector *vector = lc->local->vector;
+    size_t count = bytes / weft__dtype_bytes(c->dtype);
+    if (lc->plan.past)
+        vector->reduce_past(&to, 1, lc->sources, lc->count, count, c->dtype, c->reduction, divisor_of(lc, op));
+    else
+        vector->reduce(to, lc->sources, lc->count, count, c->dtype, c->reduction, divisor_of(lc, op));
 }
 
 /* ------------------------------------------------------------------------------------------- meeting */
@@ -133,15 +121,29 @@ static void took(weft__local_comm *lc, weft_op *op, const weft__move *move, int 
         weft__local_took(lc, member, &lc->readers[member], part, move->done + part == move->bytes);
 }
 
+bool weft__move_is_direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move)
+{
+    for (int i = 0; i < lc->count; i++)
+        if ((i == move->from || move->from < 0) && weft__page_request(lc->pages[i], op->number)->send == WEFT__NOWHERE)
+            return false;
+    return true;
+}
+
+/* Can some of it be moved, now that its sources are there? */
+static bool is_open(weft__local_comm *lc, weft__move *move)
+{
+    return move->done < move->end || weft__share_claim(lc, move);
+}
+
 /* ------------------------------------------------------------------------------------------- moves and pushes */
 
 static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
     const unsigned char *from;
-    if (!weft__local_met(lc, op, move->from))
+    if (!weft__local_met(lc, op, move->from) || !is_open(lc, move))
         return 0;
-    size_t part = least(next_bytes(lc, op, move, move->from, &from),
-                        least(move->bytes - move->done, weft__local_part(lc->local)));
+    size_t part =
+        least(next_bytes(lc, op, move, move->from, &from), least(move->end - move->done, weft__local_part(lc->local)));
     if (move->exchange)
         part = least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
@@ -155,11 +157,14 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 
 static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
-    size_t part = least(move->bytes - move->done, weft__local_part(lc->local));
-    for (int i = 0; i < lc->count; i++) {
-        const unsigned char *from = NULL;
+    for (int i = 0; i < lc->count; i++)
         if (!weft__local_met(lc, op, i))
             return 0;
+    if (!is_open(lc, move))
+        return 0;
+    size_t part = least(move->end - move->done, weft__local_part(lc->local));
+    for (int i = 0; i < lc->count; i++) {
+        const unsigned char *from = NULL;
         part = least(part, next_bytes(lc, op, move, i, &from));
         lc->sources[i] = from;
     }
@@ -215,7 +220,7 @@ static size_t move_round(weft__local_comm *lc, weft_op *op)
         moved += push_part(lc, i);
     for (int i = 0; i < lc->plan.moves; i++) {
         weft__move *move = &lc->plan.move[i];
-        if (move->done < move->bytes)
+        if (weft__share_has_left(lc, move))
             moved += move->from < 0 ? reduce_part(lc, op, move) : copy_part(lc, op, move);
     }
     return moved;
@@ -224,7 +229,7 @@ static size_t move_round(weft__local_comm *lc, weft_op *op)
 static bool all_moved(const weft__local_comm *lc)
 {
     for (int i = 0; i < lc->plan.moves; i++)
-        if (lc->plan.move[i].done < lc->plan.move[i].bytes)
+        if (weft__share_has_left(lc, &lc->plan.move[i]))
             return false;
     for (int i = 0; i < lc->count; i++)
         if (lc->plan.push[i].done < lc->plan.push[i].bytes)
@@ -250,35 +255,75 @@ static unsigned char *recv_at(const weft__local_comm *lc, const weft_op *op, int
     return lc->bases[member] + weft__page_request(lc->pages[member], op->number)->recv + at;
 }
 
+/* Who receives, this rank first if it does: its own copy is the one that it makes the others from. */
+static int find_targets(weft__local_comm *lc, const weft_op *op, size_t at)
+{
+    weft__whom receivers = weft__collectives[op->what.kind].receivers;
+    int targets = 0;
+    for (int step = 0; step < lc->count; step++) {
+        int i = (lc->rank + step) % lc->count;
+        if (weft__concerns(receivers, i, op->what.root))
+            lc->targets[targets++] = recv_at(lc, op, i, at);
+    }
+    return targets;
+}
+
+/* Sums that are in the cache while they are copied to where else they are wanted. */
+static void sum_by_blocks(weft__local_comm *lc, const weft_op *op, int targets, size_t bytes)
+{
+    const weft_collective *c = &op->what;
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = least(bytes - done, BLOCK);
+        unsigned char *first = (unsigned char *)lc->targets[0] + done;
+        lc->local->vector->reduce(first, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
+                                  c->reduction, divisor_of(lc, op));
+        for (int i = 1; i < targets; i++)
+            memcpy((unsigned char *)lc->targets[i] + done, first, part);
+        for (int i = 0; i < lc->count; i++)
+            lc->sources[i] = (const unsigned char *)lc->sources[i] + part;
+    }
+}
+
+/* The next part of a slice: summed, to all who want it. */
+static size_t fused_part(weft__local_comm *lc, const weft_op *op, weft__move *move)
+{
+    const weft_collective *c = &op->what;
+    size_t at = move->at + move->done, part = least(move->end - move->done, weft__local_part(lc->local));
+    int targets = find_targets(lc, op, at);
+    for (int i = 0; i < lc->count; i++)
+        lc->sources[i] = lc->bases[i] + weft__page_request(lc->pages[i], op->number)->send + at;
+    if (lc->plan.past)
+        lc->local->vector->reduce_past(lc->targets, targets, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype),
+                                       c->dtype, c->reduction, divisor_of(lc, op));
+    else
+        sum_by_blocks(lc, op, targets, part);
+    move->done += part;
+    return part;
+}
+
 /* All-reduce and reduce where every buffer can be reached: this rank sums its slice of all inputs, block by block, and
  * writes it where it is wanted while it is still in the cache: the least traffic there can be. A member that has failed
  * waits for one part at most before it gives its buffer away. */
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done)
 {
-    const weft_collective *c = &op->what;
-    weft__whom receivers = weft__collectives[c->kind].receivers;
-    int first = receivers == WEFT__ROOT ? c->root : lc->rank;
-    size_t begin, bytes;
-    weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
     weft__local_mark_first(lc->local, op);
-    *done = false;
-    while (lc->plan.fused_done < bytes) {
-        if (lc->plan.fused_done % WEFT__PART == 0 && !weft__local_all_still_good(lc, op))
+    while (!(*done = all_moved(lc))) {
+        if (!weft__local_all_still_good(lc, op))
             return 0;
-        size_t at = begin + lc->plan.fused_done, part = least(bytes - lc->plan.fused_done, BLOCK);
-        for (int i = 0; i < lc->count; i++)
-            lc->sources[i] = lc->bases[i] + weft__page_request(lc->pages[i], op->number)->send + at;
-        _Alignas(64) unsigned char scratch[BLOCK];
-        unsigned char *sum = lc->plan.past ? scratch : recv_at(lc, op, first, at);
-        lc->local->vector->reduce(sum, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
-                                  c->reduction, divisor_of(lc, op));
-        for (int i = 0; i < lc->count; i++)
-            if ((i != first || lc->plan.past) && weft__concerns(receivers, i, c->root))
-                copy(lc, recv_at(lc, op, i, at), sum, part);
-        lc->plan.fused_done += part;
-        if (lc->plan.fused_done % weft__local_part(lc->local) == 0 && weft__local_turn_over(lc->local))
+        if (is_open(lc, &lc->plan.move[0]))
+            (void)fused_part(lc, op, &lc->plan.move[0]);
+        if (weft__local_turn_over(lc->local))
             break;
     }
-    *done = lc->plan.fused_done == bytes;
     return WEFT_PROGRESS_MOVED;
+}
+
+bool weft__move_helped(weft__local_comm *lc, weft_op *op, weft__move *move)
+{
+    size_t part = 1;
+    while (part && move->done < move->end)
+        part = lc->plan.fused   ? fused_part(lc, op, move)
+               : move->from < 0 ? reduce_part(lc, op, move)
+                                : copy_part(lc, op, move);
+    return move->done == move->end;
 }

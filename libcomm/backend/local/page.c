@@ -17,7 +17,9 @@ weft__page_layout weft__page_lay_out(int count, int channels, size_t slot_bytes)
         l.pipe_bytes /= 2;
     l.pipe_stride = sizeof(weft__pipe_out) + l.pipe_bytes;
     l.mail_stride = sizeof(weft__mail_out) + l.mail_bytes;
-    l.slots = sizeof(weft__page);
+    l.share_stride = weft__round_up(sizeof(weft__share) + n * sizeof(uint64_t), WEFT__LINE);
+    l.shares = sizeof(weft__page);
+    l.slots = l.shares + WEFT__AHEAD * l.share_stride;
     l.pipes_in = l.slots + WEFT__AHEAD * slot_bytes;
     l.mails_in = l.pipes_in + n * sizeof(weft__pipe_in);
     l.pipes_out = l.mails_in + lanes * sizeof(weft__mail_in);

@@ -39,6 +39,16 @@ typedef struct weft__descriptor {
 
 _Static_assert(offsetof(weft__descriptor, request) + sizeof(weft__request) <= 64, "all of it is in one cache line");
 
+/* Work of one operation that others may take over. What is claimed of each move follows it: parts from its begin, by
+ * the owner, in the low half; from its end, by others, in the high one. */
+typedef struct weft__share {
+    _Alignas(WEFT__LINE) uint64_t recv;         /* offset of the result in the rank's segment; WEFT__NOWHERE: it is not
+                                                   offered; written before the rank arrives */
+    _Alignas(WEFT__LINE) _Atomic uint32_t done; /* parts; the owner's in one sum, once all are claimed */
+    _Atomic uint32_t attended;                  /* the owner is at it */
+    _Alignas(WEFT__LINE) _Atomic uint64_t claims[];
+} weft__share;
+
 typedef struct weft__page {
     _Alignas(WEFT__LINE) _Atomic uint64_t arrived;  /* the last operation that has, for those who explain */
     _Alignas(WEFT__LINE) _Atomic uint64_t produced; /* its part of the result of operation n can be read */
@@ -99,8 +109,8 @@ typedef struct weft__mail_in {
 typedef struct weft__page_layout {
     int count, channels;
     size_t slot_bytes, pipe_bytes, mail_bytes; /* payload of one */
-    size_t slots, pipes_out, pipes_in, mails_out, mails_in;
-    size_t pipe_stride, mail_stride;
+    size_t shares, slots, pipes_out, pipes_in, mails_out, mails_in;
+    size_t share_stride, pipe_stride, mail_stride;
     size_t total;
 } weft__page_layout;
 
@@ -134,6 +144,11 @@ static inline weft__descriptor *weft__page_descriptor(weft__page *page, uint64_t
 static inline const weft__request *weft__page_request(weft__page *page, uint64_t number)
 {
     return &weft__page_descriptor(page, number)->request;
+}
+
+static inline weft__share *weft__page_share(const weft__page_layout *l, const weft__page *page, uint64_t number)
+{
+    return (weft__share *)((unsigned char *)(uintptr_t)page + l->shares + number % WEFT__AHEAD * l->share_stride);
 }
 
 /* In @p page: the pipe to member @p peer, and how far the pipe from it was read. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank has to fetch, and to put into pipes, for each collective. Pure: it moves nothing. */
+/* What a member has to fetch, and to put into pipes, for each collective. Pure: it moves nothing. */
 #include "backend/local/local.h"
 
 static size_t bytes_of(const weft_op *op)
@@ -9,18 +9,9 @@ static size_t bytes_of(const weft_op *op)
 
 static void add_move(weft__plan *plan, weft__move move)
 {
+    move.end = move.bytes;
     if (move.bytes)
         plan->move[plan->moves++] = move;
-}
-
-static const unsigned char *send_of(const weft_op *op)
-{
-    return op->what.send;
-}
-
-static unsigned char *recv_of(const weft_op *op)
-{
-    return op->what.recv;
 }
 
 /* Slices begin on cache lines, so that no two ranks write into one. */
@@ -34,146 +25,188 @@ void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member,
 }
 
 /* Put the same bytes, or a part for each, into the pipes to the others. */
-static void push_all(weft__local_comm *lc, const unsigned char *from, size_t bytes, size_t stride)
+static void push_all(const weft__local_comm *lc, const weft__side *side, weft__plan *plan, const unsigned char *from,
+                     size_t bytes, size_t stride)
 {
     for (int i = 0; i < lc->count; i++)
-        if (i != lc->rank)
-            lc->plan.push[i] = (weft__push){.from = from + stride * (size_t)i, .bytes = bytes};
+        if (i != side->rank)
+            plan->push[i] = (weft__push){.from = from + stride * (size_t)i, .bytes = bytes};
 }
 
-static void plan_all_reduce(weft__local_comm *lc, const weft_op *op)
+static void plan_all_reduce(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
-    weft__plan *plan = &lc->plan;
     plan->meet = plan->readers = WEFT__EVERYBODY;
     if (plan->in_slot) {
-        add_move(plan, (weft__move){.to = recv_of(op), .bytes = bytes_of(op), .from = -1});
+        add_move(plan, (weft__move){.to = side->recv, .bytes = bytes_of(op), .from = -1});
         return;
     }
     size_t begin, bytes;
-    weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
-    add_move(plan, (weft__move){.to = recv_of(op) + begin, .bytes = bytes, .at = begin, .from = -1});
+    weft__plan_slice(lc, op, side->rank, &begin, &bytes);
+    add_move(plan, (weft__move){.to = side->recv + begin, .bytes = bytes, .at = begin, .from = -1});
     for (int i = 0; i < lc->count; i++) {
-        if (i == lc->rank)
+        if (i == side->rank)
             continue;
         weft__plan_slice(lc, op, i, &begin, &bytes);
-        plan->push[i] = (weft__push){.from = send_of(op) + begin, .bytes = bytes};
+        plan->push[i] = (weft__push){.from = side->send + begin, .bytes = bytes};
     }
 }
 
 /* The second half of an all-reduce that is not fused: everybody fetches everybody's slice of the result. */
-static void plan_all_reduce_second(weft__local_comm *lc, const weft_op *op)
+static void plan_all_reduce_second(const weft__local_comm *lc, const weft_op *op, const weft__side *side,
+                                   weft__plan *plan)
 {
-    weft__plan *plan = &lc->plan;
     size_t begin, bytes;
     plan->moves = 0;
     for (int step = 1; step < lc->count; step++) {
-        int i = (lc->rank + step) % lc->count;
+        int i = (side->rank + step) % lc->count;
         weft__plan_slice(lc, op, i, &begin, &bytes);
-        add_move(plan, (weft__move){.to = recv_of(op) + begin, .bytes = bytes, .at = begin, .from = i, .result = true});
+        add_move(plan, (weft__move){.to = side->recv + begin, .bytes = bytes, .at = begin, .from = i, .result = true});
     }
-    weft__plan_slice(lc, op, lc->rank, &begin, &bytes);
-    push_all(lc, recv_of(op) + begin, bytes, 0);
+    weft__plan_slice(lc, op, side->rank, &begin, &bytes);
+    push_all(lc, side, plan, side->recv + begin, bytes, 0);
 }
 
-static void plan_reduce_scatter(weft__local_comm *lc, const weft_op *op)
+static void plan_reduce_scatter(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
     size_t one = bytes_of(op);
-    lc->plan.meet = lc->plan.readers = WEFT__EVERYBODY;
+    plan->meet = plan->readers = WEFT__EVERYBODY;
     size_t stride = weft__local_stride(op);
-    add_move(&lc->plan, (weft__move){.to = recv_of(op), .bytes = one, .at = stride * (size_t)lc->rank, .from = -1});
-    push_all(lc, send_of(op), one, stride);
+    add_move(plan, (weft__move){.to = side->recv, .bytes = one, .at = stride * (size_t)side->rank, .from = -1});
+    push_all(lc, side, plan, side->send, one, stride);
 }
 
 /* From every member, this rank first and then around, so that not all read from one. */
-static void fetch_from_all(weft__local_comm *lc, const weft_op *op, size_t at, bool own, bool exchange)
+static void fetch_from_all(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan,
+                           size_t at, bool own, bool exchange)
 {
     size_t one = bytes_of(op);
     for (int step = own ? 0 : 1; step < lc->count; step++) {
-        int i = (lc->rank + step) % lc->count;
-        add_move(&lc->plan, (weft__move){.to = recv_of(op) + weft__local_stride(op) * (size_t)i,
-                                         .bytes = one,
-                                         .at = at,
-                                         .from = i,
-                                         .exchange = exchange});
+        int i = (side->rank + step) % lc->count;
+        add_move(plan, (weft__move){.to = side->recv + weft__local_stride(op) * (size_t)i,
+                                    .bytes = one,
+                                    .at = at,
+                                    .from = i,
+                                    .exchange = exchange});
     }
 }
 
-static void plan_all_gather(weft__local_comm *lc, const weft_op *op)
+static void plan_all_gather(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
     size_t one = bytes_of(op);
-    lc->plan.meet = lc->plan.readers = WEFT__EVERYBODY;
-    fetch_from_all(lc, op, 0, send_of(op) != recv_of(op) + weft__local_stride(op) * (size_t)lc->rank, false);
-    push_all(lc, send_of(op), one, 0);
+    plan->meet = plan->readers = WEFT__EVERYBODY;
+    fetch_from_all(lc, op, side, plan, 0, side->send != side->recv + weft__local_stride(op) * (size_t)side->rank,
+                   false);
+    push_all(lc, side, plan, side->send, one, 0);
 }
 
-static void plan_all_to_all(weft__local_comm *lc, const weft_op *op)
+static void plan_all_to_all(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
     size_t one = bytes_of(op);
-    bool in_place = send_of(op) == recv_of(op);
-    lc->plan.meet = lc->plan.readers = WEFT__EVERYBODY;
-    fetch_from_all(lc, op, one * (size_t)lc->rank, !in_place, in_place && !lc->plan.in_slot);
-    push_all(lc, send_of(op), one, one);
+    bool in_place = side->send == side->recv;
+    plan->meet = plan->readers = WEFT__EVERYBODY;
+    fetch_from_all(lc, op, side, plan, one * (size_t)side->rank, !in_place, in_place && !plan->in_slot);
+    push_all(lc, side, plan, side->send, one, one);
 }
 
-static void plan_broadcast(weft__local_comm *lc, const weft_op *op)
+static void plan_broadcast(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
-    bool root = lc->rank == op->what.root;
-    lc->plan.meet = root ? WEFT__EVERYBODY : WEFT__ROOT;
-    lc->plan.readers = root ? WEFT__EVERYBODY : WEFT__NOBODY;
-    if (root && lc->plan.in_slot)
-        lc->plan.meet = WEFT__NOBODY;
-    if (!root || send_of(op) != recv_of(op))
-        add_move(&lc->plan, (weft__move){.to = recv_of(op), .bytes = bytes_of(op), .from = op->what.root});
+    bool root = side->rank == op->what.root;
+    plan->meet = root ? WEFT__EVERYBODY : WEFT__ROOT;
+    plan->readers = root ? WEFT__EVERYBODY : WEFT__NOBODY;
+    if (root && plan->in_slot)
+        plan->meet = WEFT__NOBODY;
+    if (!root || side->send != side->recv)
+        add_move(plan, (weft__move){.to = side->recv, .bytes = bytes_of(op), .from = op->what.root});
     if (root)
-        push_all(lc, send_of(op), bytes_of(op), 0);
+        push_all(lc, side, plan, side->send, bytes_of(op), 0);
 }
 
-static void plan_reduce(weft__local_comm *lc, const weft_op *op)
+static void plan_reduce(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
-    bool root = lc->rank == op->what.root;
-    lc->plan.meet = root || !lc->plan.in_slot ? WEFT__EVERYBODY : WEFT__NOBODY;
-    lc->plan.readers = root ? WEFT__NOBODY : WEFT__ROOT;
+    (void)lc;
+    bool root = side->rank == op->what.root;
+    plan->meet = root || !plan->in_slot ? WEFT__EVERYBODY : WEFT__NOBODY;
+    plan->readers = root ? WEFT__NOBODY : WEFT__ROOT;
     if (root)
-        add_move(&lc->plan, (weft__move){.to = recv_of(op), .bytes = bytes_of(op), .from = -1});
+        add_move(plan, (weft__move){.to = side->recv, .bytes = bytes_of(op), .from = -1});
     else
-        lc->plan.push[op->what.root] = (weft__push){.from = send_of(op), .bytes = bytes_of(op)};
+        plan->push[op->what.root] = (weft__push){.from = side->send, .bytes = bytes_of(op)};
 }
 
-static void plan_barrier(weft__local_comm *lc, const weft_op *op)
+static void plan_barrier(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
 {
-    (void)op;
-    lc->plan.meet = WEFT__EVERYBODY;
-    lc->plan.readers = WEFT__NOBODY;
+    (void)lc, (void)op, (void)side;
+    plan->meet = WEFT__EVERYBODY;
+    plan->readers = WEFT__NOBODY;
 }
 
 const weft__local_kind weft__local_kinds[] = {
-    [WEFT_ALL_REDUCE] = {plan_all_reduce, .plan_second = plan_all_reduce_second, .by_slices = true},
-    [WEFT_REDUCE_SCATTER] = {plan_reduce_scatter},
-    [WEFT_ALL_GATHER] = {plan_all_gather},
+    [WEFT_ALL_REDUCE] = {plan_all_reduce, .plan_second = plan_all_reduce_second, .shared = true, .by_slices = true},
+    [WEFT_REDUCE_SCATTER] = {plan_reduce_scatter, .shared = true},
+    [WEFT_ALL_GATHER] = {plan_all_gather, .shared = true},
     [WEFT_BROADCAST] = {plan_broadcast},
-    [WEFT_REDUCE] = {plan_reduce, .by_slices = true},
-    [WEFT_ALL_TO_ALL] = {plan_all_to_all},
+    [WEFT_REDUCE] = {plan_reduce, .shared = true, .by_slices = true},
+    [WEFT_ALL_TO_ALL] = {plan_all_to_all, .shared = true},
     [WEFT_BARRIER] = {plan_barrier},
 };
 
 _Static_assert(sizeof weft__local_kinds / sizeof *weft__local_kinds == WEFT_COLLECTIVE_KINDS,
                "each collective has a plan");
 
+static void clear(const weft__local_comm *lc, weft__plan *plan)
+{
+    plan->moves = 0;
+    for (int i = 0; i < lc->count; i++)
+        plan->push[i] = (weft__push){0};
+}
+
+weft__side weft__plan_own_side(const weft__local_comm *lc, const weft_op *op)
+{
+    return (weft__side){.rank = lc->rank, .send = op->what.send, .recv = op->what.recv};
+}
+
 void weft__plan_first(weft__local_comm *lc, const weft_op *op)
 {
     weft__plan *plan = &lc->plan;
-    plan->moves = 0;
+    weft__side own = weft__plan_own_side(lc, op);
     plan->fused = false;
-    plan->fused_done = 0;
-    for (int i = 0; i < lc->count; i++)
-        plan->push[i] = (weft__push){0};
-    weft__local_kinds[op->what.kind].plan(lc, op);
+    clear(lc, plan);
+    weft__local_kinds[op->what.kind].plan(lc, op, &own, plan);
     if (!plan->in_slot)
         return;
     /* The slots hold everything: nobody touches a buffer, nothing goes through pipes. */
     plan->readers = WEFT__NOBODY;
     for (int i = 0; i < lc->count; i++)
         plan->push[i] = (weft__push){0};
+}
+
+void weft__plan_second(weft__local_comm *lc, const weft_op *op)
+{
+    weft__side own = weft__plan_own_side(lc, op);
+    clear(lc, &lc->plan);
+    weft__local_kinds[op->what.kind].plan_second(lc, op, &own, &lc->plan);
+}
+
+void weft__plan_of_member(const weft__local_comm *lc, const weft_op *op, const weft__side *side, bool fused,
+                          weft__plan *plan)
+{
+    clear(lc, plan);
+    plan->in_slot = false;
+    plan->fused = fused;
+    if (fused)
+        weft__plan_fuse(lc, op, side->rank, plan);
+    else
+        weft__local_kinds[op->what.kind].plan(lc, op, side, plan);
+}
+
+void weft__plan_fuse(const weft__local_comm *lc, const weft_op *op, int member, weft__plan *plan)
+{
+    size_t begin, bytes;
+    weft__plan_slice(lc, op, member, &begin, &bytes);
+    clear(lc, plan);
+    plan->fused = true;
+    plan->readers = WEFT__EVERYBODY;
+    add_move(plan, (weft__move){.bytes = bytes, .at = begin, .from = -1});
 }
 
 /* All that sum must reach all that is summed and all that receives. */

@@ -3,26 +3,18 @@
  * address: forgetting one is harmless. */
 #include "backend/local/reuse.h"
 
-#include <unistd.h>
-
-#define WORTH_IT ((size_t)64 << 10) /* shorter writes stay in the first caches until they are read */
-
-void weft__reuse_open(weft__reuse *reuse, int ranks)
-{
-    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    *reuse = (weft__reuse){.cache_bytes = bytes > 0 && ranks > 0 ? (uint64_t)bytes / (uint64_t)ranks : 0};
-}
+#define WORTH_IT ((size_t)16 << 10) /* shorter writes stay in the first caches until they are read */
 
 bool weft__reuse_is_cold(weft__reuse *reuse, const void *at, size_t bytes, size_t traffic)
 {
     uint64_t before = reuse->moved;
     reuse->moved += traffic;
-    if (bytes < WORTH_IT || !reuse->cache_bytes)
+    if (bytes < WORTH_IT || !reuse->hot_bytes)
         return false;
     size_t place = (size_t)(((uint64_t)(uintptr_t)at >> 6) * 0x9e3779b97f4a7c15ull >> 56) % WEFT__REUSES;
     bool known = reuse->last[place].at == at;
     uint64_t since = before - reuse->last[place].when;
     reuse->last[place].at = at;
     reuse->last[place].when = reuse->moved;
-    return !known || since + bytes > reuse->cache_bytes;
+    return !known || since + traffic > reuse->hot_bytes;
 }

@@ -11,17 +11,16 @@
 #define WEFT__REUSES 256
 
 typedef struct weft__reuse {
-    uint64_t moved;       /* bytes so far */
-    uint64_t cache_bytes; /* this rank's share of the last level; 0 = not known: nothing is cold */
+    uint64_t moved;     /* bytes so far */
+    uint64_t hot_bytes; /* so many may be moved before a place is cold; 0 = not known: nothing is */
     struct {
         const void *at;
         uint64_t when;    /* of `moved` */
     } last[WEFT__REUSES]; /* by address; a place that another one took is cold */
 } weft__reuse;
 
-/* @p ranks share the cache of this machine. */
-void weft__reuse_open(weft__reuse *reuse, int ranks);
-/* This rank is about to write @p bytes at @p at, moving @p traffic bytes in all: has it not been there for long? */
+/* This rank is about to write @p bytes at @p at, moving @p traffic bytes in all: will it have moved too much since it
+ * has last been there, when it comes to its end? */
 bool weft__reuse_is_cold(weft__reuse *reuse, const void *at, size_t bytes, size_t traffic);
 
 #endif
