@@ -68,15 +68,17 @@ static bool write(FILE *out, const prof_split *split, void *of)
     return prof_page_write(out, &((state *)of)->page);
 }
 
+static void release(void *of)
+{
+    prof_analysis_close(&((state *)of)->analysis);
+}
+
 int prof_html(int argc, char **argv)
 {
-    static const prof_view view = {"report.html", prepare, write};
+    static const prof_view view = {"report.html", prepare, write, release};
     values v = {0};
     state s = {.steps = &v.steps};
     const char *folder;
     int code = prof_view_options(usage, table, sizeof table / sizeof *table, argc, argv, &v, &folder);
-    if (code == OPTIONS_GO)
-        code = prof_view_write(&view, folder, v.out, &s);
-    prof_analysis_close(&s.analysis);
-    return code;
+    return code == OPTIONS_GO ? prof_view_write(&view, folder, v.out, &s) : code;
 }

@@ -42,6 +42,8 @@ static int write_run(const prof_view *view, const prof_run *run, const char *pat
     prof_split split;
     int code = prof_split_open(run, &split) ? write_split(view, &split, path, state)
                                             : complain(EXIT_FAILED, "no memory for the trace");
+    if (view->release)
+        view->release(state);
     prof_split_close(&split);
     return code;
 }

@@ -15,6 +15,7 @@ typedef struct prof_view {
     const char *name;                                     /* of its file in the folder */
     int (*prepare)(const prof_split *split, void *state); /* before the file is opened: an exit code; NULL = nothing */
     bool (*write)(FILE *out, const prof_split *split, void *state); /* false: no memory */
+    void (*release)(void *state); /* what was prepared, whatever came of it; NULL = nothing */
 } prof_view;
 
 /* Write a view of the run in a folder into @p path or, if that is NULL, into its own file, which is then said on
