@@ -179,11 +179,16 @@ static void fail_if_lost(weft_world *world, weft_comm *comm)
  * have other ways. */
 static void fail_if_told(weft_world *world, weft_comm *comm)
 {
-    for (int i = 0; world->control && comm->connected && i < comm->size; i++) {
+    uint64_t reasons = weft__control_reasons(world), since = comm->reasons;
+    if (reasons == since || !comm->connected)
+        return;
+    comm->reasons = reasons;
+    for (int i = 0; i < comm->size; i++) {
         int rank = comm->ranks[i];
         weft__card_view card;
         char text[sizeof card.terms.verdict_text + 32];
-        if (!world->segments[rank] && weft__board_look(world->boards[rank], comm->key, comm->use->count, &card) &&
+        if (weft__control_has_said(world, rank, since) &&
+            weft__board_look(world->boards[rank], comm->key, comm->use->count, &card) &&
             card.incarnation == comm->use->count && weft__card_says_why(&card))
             weft_backend_fail(comm, (weft_result)card.terms.verdict, "%s",
                               weft__verdict_told(card.terms.verdict_text, rank, text, sizeof text));
