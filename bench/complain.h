@@ -8,7 +8,7 @@ enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,        /* the run failed */
     EXIT_USAGE = 2,         /* wrong options */
-    EXIT_LIMIT = 3,         /* a --fail-... limit was exceeded: kept for that, no subcommand has one yet */
+    EXIT_LIMIT = 3,         /* a --fail-... limit was exceeded */
     EXIT_DEADLINE = 4,      /* a deadline passed */
     EXIT_WRONG = 7,         /* wrong values */
     EXIT_NOT_PERMITTED = 77 /* this machine does not permit, or lacks, what the command needs; tests are skipped then */

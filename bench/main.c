@@ -21,6 +21,7 @@ static const struct {
     {"hosts", "start the ranks of a program on hosts made of network namespaces", command_hosts},
     {"info", "what weft is here: modules, backends, variables, and what a comm would choose", command_info},
     {"perf", "benchmarks of operations, in the manner of nccl-tests, and of calls", command_perf},
+    {"prof", "what the traces of a run tell: where the time of its steps went", command_prof},
     {"run", "start the ranks of a program on this host", command_run},
     {"schedule", "pipeline schedules: when each stage computes what; checks your own", command_schedule},
     {"topo", "the machine, where ranks sit, and what their groups cross", command_topo},

@@ -7,25 +7,17 @@
  * and the four add up to the window. */
 #ifndef WEFT_BENCH_OVERLAP_H
 #define WEFT_BENCH_OVERLAP_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <weft/trace.h>
 
-/* In ticks of the records. */
+#include "intervals.h"
+
+/* In ticks of the records, or whatever the times were that went in. */
 typedef struct overlap {
     uint64_t window, computing, hidden, exposed, idle;
 } overlap;
 
-/* Intervals with room for `room` of them; freed with free(). */
-typedef struct overlap_intervals {
-    uint64_t *ends; /* begin and end of each */
-    size_t count, room;
-} overlap_intervals;
-
 typedef struct overlap_space {
-    overlap_intervals communicating, waiting;
+    intervals communicating, waiting, exposed;
 } overlap_space;
 
 /* Room for the records of a window; false: no memory. */
@@ -35,5 +27,10 @@ void overlap_space_close(overlap_space *space);
 /* Split the window [begin, end); operations that are in flight run from when they were ready until its end. At most
  * as many records as there is room for. */
 overlap overlap_of(overlap_space *space, const weft_trace_record *records, size_t count, uint64_t begin, uint64_t end);
+
+/* The same in two steps, for times from elsewhere and more than one window: unite what was added to communicating and
+ * waiting, and split any window by it. */
+void overlap_unite(overlap_space *space);
+overlap overlap_within(const overlap_space *space, int64_t begin, int64_t end);
 
 #endif

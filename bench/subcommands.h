@@ -8,6 +8,7 @@ int command_gpt(int argc, char **argv);
 int command_hosts(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_perf(int argc, char **argv);
+int command_prof(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_topo(int argc, char **argv);
 int command_schedule(int argc, char **argv);

@@ -87,8 +87,11 @@ static weft_result prepare(weft_params *params, const weft_buckets_config *given
 
 static weft_result fill_operations(weft_buckets *set)
 {
+    char text[WEFT_TRACE_LABEL_BYTES];
     WEFT_TRY(weft__reduce_make(set));
     weft__gather_make(set);
+    snprintf(text, sizeof text, "%s step", set->name);
+    set->step_label = weft_trace_label(set->world, text);
     return WEFT_OK;
 }
 

@@ -48,6 +48,7 @@ static void add_config(subject *s, bool layout_too)
         hash = weft__hash(hash, s->set->name, strlen(s->set->name));
         hash = hash_number(hash, s->config->flags & WEFT__LAYOUT_FLAGS);
         hash = hash_number(hash, s->config->bucket_elements);
+        hash = hash_number(hash, s->config->last_bucket_elements);
         hash = hash_number(hash, s->config->param_alignment);
         hash = hash_number(hash, s->config->bucket_alignment);
     }
@@ -101,9 +102,10 @@ static void describe(const subject *s, size_t index, char text[TEXT_BYTES])
         return;
     }
     if (e->param == WEFT_LAYOUT_NONE) {
-        snprintf(text, TEXT_BYTES, "'%s', %s, %zu elements a bucket, alignments %u and %u, flags 0x%x", s->set->name,
-                 weft_reduction_string(s->config->reduction), s->config->bucket_elements, s->config->param_alignment,
-                 s->config->bucket_alignment, s->config->flags);
+        snprintf(
+            text, TEXT_BYTES, "'%s', %s, %zu elements a bucket, %zu for the last, alignments %u and %u, flags 0x%x",
+            s->set->name, weft_reduction_string(s->config->reduction), s->config->bucket_elements,
+            s->config->last_bucket_elements, s->config->param_alignment, s->config->bucket_alignment, s->config->flags);
         return;
     }
     const weft_param *param = weft_params_get(s->set->params, e->param);

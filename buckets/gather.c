@@ -18,7 +18,7 @@ void weft__gather_make(weft_buckets *set)
     }
 }
 
-weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_stream stream)
+weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_work after, weft_stream stream)
 {
     WEFT_TRY(weft__phase_check(set, bucket, WEFT__CALL_GATHER, WEFT_LAYOUT_NONE));
     set->usage.gathers++;
@@ -27,6 +27,7 @@ weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_str
         return WEFT_OK;
     }
     weft__guard_close(bucket);
+    bucket->gather.what.after = after;
     weft_result result = weft_collective_start(bucket->gather.comm, &bucket->gather.what, stream, &bucket->gather.work);
     if (result != WEFT_OK) {
         weft__guard_open(bucket);
@@ -53,7 +54,7 @@ weft_result weft_buckets_gather(weft_buckets *set, uint32_t bucket, weft_stream 
         return weft__fail(WEFT_E_RANGE, "rank %d, set '%s': no bucket %u, there are %u", set->rank, set->name, bucket,
                           set->bucket_count);
     WEFT_TRY(weft__host_stream(set, stream));
-    return weft__gather_start(set, &set->buckets[bucket], stream);
+    return weft__gather_start(set, &set->buckets[bucket], WEFT_WORK_NONE, stream);
 }
 
 weft_result weft_buckets_acquire(weft_buckets *set, uint32_t first, uint32_t count, weft_stream stream)

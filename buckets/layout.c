@@ -38,6 +38,7 @@ typedef struct walk {
     size_t bucket_start; /* of the open bucket */
     uint32_t *members;   /* of the open bucket */
     uint32_t member_count;
+    uint32_t tail; /* the param before which a bucket closes, so that the last one is small; NONE */
 } walk;
 
 bool weft__pad_up(size_t value, size_t multiple, size_t *padded_out)
@@ -90,6 +91,9 @@ static weft_result fill_config(weft_layout_config *own, const weft_layout_config
         size_t by_ranks = (size_t)own->shard_ranks * ELEMENTS_PER_RANK;
         own->bucket_elements = by_ranks > MIN_BUCKET_ELEMENTS ? by_ranks : MIN_BUCKET_ELEMENTS;
     }
+    if (own->last_bucket_elements > own->bucket_elements)
+        return weft__fail(WEFT_E_INVALID, "layout: last_bucket_elements %zu is more than bucket_elements %zu",
+                          own->last_bucket_elements, own->bucket_elements);
     return WEFT_OK;
 }
 
@@ -150,6 +154,8 @@ static bool place_param(walk *w, uint32_t index)
 {
     bool alone = sharded(w->layout) && weft_params_get(w->params, index)->flags & WEFT_PARAM_TIED;
     size_t start, end;
+    if (index == w->tail && w->member_count && !close_bucket(w, w->position))
+        return false;
     if (!weft__pad_up(w->position, w->param_multiple, &start))
         return false;
     if (alone && w->member_count && (!close_bucket(w, start) || !weft__pad_up(w->position, w->param_multiple, &start)))
@@ -172,6 +178,25 @@ static weft_result fail_count(const walk *w, uint32_t index)
                       weft_params_get(w->params, index)->name);
 }
 
+/* Where the tail of a buffer begins: at the last param of the shortest run behind its first one that has
+ * last_bucket_elements. */
+static uint32_t find_tail(const walk *w)
+{
+    size_t wanted = w->layout->config.last_bucket_elements, found = 0;
+    uint32_t buffer = (uint32_t)(w->buffer - w->layout->buffers), i = 0;
+    while (i < w->layout->param_count && w->layout->places[i].buffer != buffer)
+        i++;
+    for (i++; wanted && i < w->layout->param_count; i++) {
+        if (w->layout->places[i].buffer != buffer)
+            continue;
+        size_t elements = weft_params_elements(w->params, i);
+        if (elements >= wanted - found)
+            return i;
+        found += elements;
+    }
+    return WEFT_LAYOUT_NONE;
+}
+
 /* Lay out one buffer, last registered param first. *members has room for its params, and is moved behind them. */
 static weft_result lay_out(weft_layout *layout, const weft_params *params, uint32_t buffer, uint32_t **members)
 {
@@ -187,6 +212,7 @@ static weft_result lay_out(weft_layout *layout, const weft_params *params, uint3
                               w.buffer->shard_ranks, config->bucket_alignment);
     }
     w.buffer->first_bucket = layout->bucket_count;
+    w.tail = find_tail(&w);
     uint32_t last = 0;
     for (uint32_t i = layout->param_count; i-- > 0;) {
         if (layout->places[i].buffer != buffer)

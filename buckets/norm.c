@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The global gradient norm: every element of the model once, as an exact sum, rounded once. */
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "set.h"
@@ -63,6 +64,17 @@ float weft__norm_round(weft__double2 squares)
     return norm;
 }
 
+/* Where all ranks meet, whatever order each has its sets in: of those that share the first one's norm comm, the one
+ * with the least name. */
+static const weft_buckets *meeting_set(weft_buckets *const *sets, uint32_t count)
+{
+    const weft_buckets *least = sets[0];
+    for (uint32_t i = 1; i < count; i++)
+        if (sets[i]->norm == sets[0]->norm && strcmp(sets[i]->name, least->name) < 0)
+            least = sets[i];
+    return least;
+}
+
 weft_result weft__norm_exchange(weft_buckets *const *sets, uint32_t count, float *norm_out, int *nonfinite_rank_out)
 {
     weft__double2 sum = {0, 0};
@@ -75,8 +87,8 @@ weft_result weft__norm_exchange(weft_buckets *const *sets, uint32_t count, float
         }
         found = found || sets[i]->found_nonfinite;
     }
-    weft_comm *comm = sets[0]->norm_comm;
-    double *mine = sets[0]->norm_room, *all = mine + PER_RANK;
+    weft_comm *comm = meeting_set(sets, count)->norm_comm;
+    double *mine = meeting_set(sets, count)->norm_room, *all = mine + PER_RANK;
     mine[HIGH] = sum.high, mine[LOW] = sum.low, mine[FOUND] = found;
     WEFT_TRY(weft_all_gather_run(comm, mine, all, PER_RANK, WEFT_FP64, WEFT_STREAM_HOST));
     sum = (weft__double2){0, 0};

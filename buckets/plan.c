@@ -40,6 +40,7 @@ static weft_result make_layout(weft_buckets *set, const weft_buckets_config *con
     const weft_comm *experts = set->lanes[1].shard;
     weft_layout_config layout = WEFT_LAYOUT_CONFIG_INIT;
     layout.bucket_elements = config->bucket_elements;
+    layout.last_bucket_elements = config->last_bucket_elements;
     layout.shard_ranks = weft_comm_size(set->lanes[0].shard);
     layout.expert_shard_ranks = experts ? weft_comm_size(experts) : 0;
     layout.param_alignment = config->param_alignment;

@@ -56,6 +56,7 @@ static weft__op *write_chain(const weft_buckets *set, weft__bucket *bucket, weft
                 *next = all_reduce(set->sums[k].comm->comm, bucket->owned[i].grad, bucket->owned[i].count,
                                    bucket->grad_dtype, WEFT_SUM);
                 next++->what.label = weft__bucket_label(set, bucket, "sum");
+                bucket->meets_copies |= weft_params_get(set->params, set->sums[k].param)->flags & WEFT_PARAM_TIED;
             }
     bucket->reduce_count = (uint32_t)(next - bucket->reduce);
     return next;
@@ -121,6 +122,19 @@ static weft_result finish(weft_buckets *set, weft__bucket *bucket, double diviso
     return weft__phase_move(set, bucket, WEFT__CALL_FINISH);
 }
 
+/* Wait for the chains of all sets, those of the last set first: its params are used last, so its gradients were final
+ * first. */
+static weft_result finish_all(weft_buckets *const *sets, uint32_t count, bool meets_copies, double divisor)
+{
+    for (uint32_t i = count; i-- > 0;)
+        for (uint32_t b = 0; b < sets[i]->bucket_count; b++) {
+            weft__bucket *bucket = weft__launched(sets[i], b);
+            if (bucket->meets_copies == meets_copies)
+                WEFT_TRY(finish(sets[i], bucket, divisor));
+        }
+    return WEFT_OK;
+}
+
 static weft_result check_window(const weft_buckets *set)
 {
     if (set->window == WEFT__WINDOW_LAST)
@@ -153,12 +167,11 @@ weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, doubl
     }
     for (uint32_t i = 0; i < count; i++)
         WEFT_TRY(weft__ready_all(sets[i]));
+    WEFT_TRY(finish_all(sets, count, false, divisor));
+    WEFT_TRY(finish_all(sets, count, true, divisor));
     for (uint32_t i = 0; i < count; i++) {
-        weft_buckets *set = sets[i];
-        for (uint32_t b = 0; b < set->bucket_count; b++)
-            WEFT_TRY(finish(set, weft__launched(set, b), divisor));
-        set->window = WEFT__WINDOW_CLOSED;
-        set->usage.windows++;
+        sets[i]->window = WEFT__WINDOW_CLOSED;
+        sets[i]->usage.windows++;
     }
     return WEFT_OK;
 }

@@ -58,6 +58,7 @@ typedef struct weft__bucket {
     uint32_t owned_count;
     weft__op *reduce; /* the chain that makes owned gradients whole: each runs after the one before */
     uint32_t reduce_count;
+    bool meets_copies; /* it ends with the sum of a tied param: other stages may come to that much later */
     weft__op gather;
     weft__double2 squares; /* sum over what this rank counts, once reduced */
 } weft__bucket;
@@ -115,7 +116,8 @@ struct weft_buckets {
     uint32_t next_launch; /* index into the launch order */
     bool found_nonfinite; /* in this window, on this rank */
     bool has_optimizer;
-    double *norm_room; /* for the exchange: what this rank gives, then what all give */
+    uint32_t step_label; /* of the spans of an optimizer: one a bucket, with its number */
+    double *norm_room;   /* for the exchange: what this rank gives, then what all give */
     weft_buckets_usage usage;
 };
 
@@ -191,7 +193,8 @@ weft_result weft__norm_exchange(weft_buckets *const *sets, uint32_t count, float
 float weft__norm_round(weft__double2 squares);
 /* gather.c */
 void weft__gather_make(weft_buckets *set);
-weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_stream stream);
+/* Behind the work @p after of another set, too, if there is one. */
+weft_result weft__gather_start(weft_buckets *set, weft__bucket *bucket, weft_work after, weft_stream stream);
 /* Wait for the gather of a bucket, if there is one. */
 weft_result weft__gather_finish(weft_buckets *set, weft__bucket *bucket, weft_stream stream);
 

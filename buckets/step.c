@@ -21,8 +21,8 @@ static weft_result take_how(const weft_adam *adam, const weft_step *how, weft_st
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (!isfinite(rates[i]) || rates[i] < 0)
             return weft__fail(WEFT_E_INVALID, "step: %s is %g", names[i], (double)rates[i]);
-    if (own->reserved != 0)
-        return weft__fail(WEFT_E_INVALID, "step: an unknown field is set");
+    if (own->flags & ~(uint32_t)WEFT_STEP_GATHER_LAST)
+        return weft__fail(WEFT_E_INVALID, "step: no flags %#x are known", own->flags);
     return WEFT_OK;
 }
 
@@ -32,25 +32,57 @@ static float clip_of(const weft_step *how, float norm)
     return clip < 1 ? (float)clip : 1;
 }
 
-/* In order of use, so that what the next forward pass needs first is gathered first. */
-static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates)
+static void update_bucket(const weft_adam *adam, uint32_t index, uint32_t bucket, const weft__adamw *rates)
 {
     weft_buckets *set = adam->sets[index];
+    uint64_t span = weft_span_begin(set->world, set->step_label, bucket);
+    weft__adam_update(adam, index, bucket, rates);
+    weft_span_end(set->world, span);
+}
+
+/* Sets have comms of their own: gathers of one wait for the last of the set before (*last), so as not to share the
+ * links with it. @p after: that one, for the first of a set. */
+static weft_result gather_bucket(weft_buckets *set, weft__bucket *bucket, weft_work *after, weft_work *last)
+{
+    WEFT_TRY(weft__gather_start(set, bucket, *after, WEFT_STREAM_HOST));
+    *last = bucket->gather.work.value ? bucket->gather.work : *last;
+    *after = WEFT_WORK_NONE;
+    return WEFT_OK;
+}
+
+/* In order of use, so that what the next forward pass needs first is gathered first. */
+static weft_result update_set(weft_adam *adam, uint32_t index, const weft__adamw *rates, bool gather, weft_work *last)
+{
+    weft_buckets *set = adam->sets[index];
+    weft_work after = *last;
     for (uint32_t i = set->bucket_count; i-- > 0;) {
         weft__bucket *bucket = weft__launched(set, i);
         WEFT_TRY(weft__phase_move(set, bucket, WEFT__CALL_STEP));
-        weft__adam_update(adam, index, (uint32_t)(bucket - set->buckets), rates);
-        WEFT_TRY(weft__gather_start(set, bucket, WEFT_STREAM_HOST));
+        update_bucket(adam, index, (uint32_t)(bucket - set->buckets), rates);
+        if (gather)
+            WEFT_TRY(gather_bucket(set, bucket, &after, last));
     }
+    return WEFT_OK;
+}
+
+static weft_result gather_set(weft_buckets *set, weft_work *last)
+{
+    weft_work after = *last;
+    for (uint32_t i = set->bucket_count; i-- > 0;)
+        WEFT_TRY(gather_bucket(set, weft__launched(set, i), &after, last));
     return WEFT_OK;
 }
 
 static weft_result update_all(weft_adam *adam, const weft_step *how, float clip)
 {
     weft__adamw rates = weft__adam_rates(adam, how, clip, adam->steps + 1);
+    bool gather_last = how->flags & WEFT_STEP_GATHER_LAST;
+    weft_work last = WEFT_WORK_NONE;
     for (uint32_t i = 0; i < adam->set_count; i++)
-        WEFT_TRY(update_set(adam, i, &rates));
+        WEFT_TRY(update_set(adam, i, &rates, !gather_last, &last));
     adam->steps++;
+    for (uint32_t i = 0; gather_last && i < adam->set_count; i++)
+        WEFT_TRY(gather_set(adam->sets[i], &last));
     for (uint32_t i = 0; i < adam->set_count; i++)
         if (adam->sets[i]->flags & WEFT_BUCKETS_GATHER_IN_STEP)
             WEFT_TRY(

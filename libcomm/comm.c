@@ -61,6 +61,7 @@ static bool bury(weft_comm *comm, bool force)
     free(comm->ranks);
     free(comm->cards);
     free(comm->seen);
+    free(comm->messages);
     free(comm);
     return true;
 }

@@ -12,7 +12,9 @@ struct weft_comm {
     int *ranks;              /* world ranks of the members */
     weft_comm_config config; /* complete */
     uint64_t timeout_ns;
-    uint32_t label; /* of the name, in the trace */
+    uint32_t label;       /* of the name, in the trace */
+    uint16_t trace_entry; /* in the trace's table of comms; 0: none */
+    uint64_t *messages;   /* so far, by [member][channel][kind]; NULL: the trace has no records of them */
 
     weft__backend_instance *instance; /* of the world; its table is `backend` */
     const weft_backend *backend;

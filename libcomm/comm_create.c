@@ -223,6 +223,7 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
     WEFT_TRY(list_members(comm, ranks, count));
     WEFT_TRY(use_name(comm));
     WEFT_TRY(create_behind(comm));
+    WEFT_TRY(weft__trace_comm(world->trace, comm));
     return post_card(comm);
 }
 

@@ -56,7 +56,7 @@ weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work be
 weft_result weft__start_in_backend(weft__work *work)
 {
     weft_comm *comm = work->comm;
-    work->start = work->ready;
+    work->start = comm->facts.caps & WEFT_CAP_IMMEDIATE ? work->ready : weft__ticks();
     if (work->op.is_p2p)
         weft__p2p_copy_own(&work->op, comm->rank);
     weft_result result = weft__wire_call(comm->instance)->start(comm->backend_comm, &work->op);

@@ -28,9 +28,13 @@ struct weft__trace {
     weft_trace_header *header;
     char (*labels)[WEFT_TRACE_LABEL_BYTES];
     weft_trace_record *ring;
+    weft_trace_comm *comms;
     uint64_t mask;
     size_t bytes;
+    bool in_file; /* messages are recorded */
+    _Atomic bool off;
     _Atomic uint32_t label_count;
+    uint32_t comm_count;
     pthread_mutex_t label_lock;
 };
 
@@ -62,7 +66,58 @@ static weft_result map_trace(const char *folder, int rank, size_t bytes, void **
     return WEFT_OK;
 }
 
-weft_result weft__trace_open(const char *folder, int rank, int size, const char *host, uint32_t records,
+/* Where the parts of a file begin. */
+typedef struct places {
+    size_t labels, ring, comms, end;
+} places;
+
+static places places_of(uint32_t records)
+{
+    places p = {.labels = HEADER_BYTES};
+    p.ring = p.labels + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES;
+    p.comms = p.ring + (size_t)records * sizeof(weft_trace_record);
+    p.end = p.comms + (size_t)WEFT_TRACE_COMMS * sizeof(weft_trace_comm);
+    return p;
+}
+
+/* A second look at both clocks, as late as can be, tells their rates best. */
+static void look_at_clocks(weft_trace_header *header)
+{
+    uint64_t tick, ns;
+    weft__read_clocks(&tick, &ns);
+    __atomic_store_n(&header->monotonic1_ns, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&header->tick1, tick, __ATOMIC_RELEASE);
+    __atomic_store_n(&header->monotonic1_ns, ns, __ATOMIC_RELEASE);
+}
+
+static void fill_header(weft_trace_header *header, const weft__trace_owner *owner, uint32_t records)
+{
+    struct timespec now;
+    uint64_t tick, ns;
+    clock_gettime(CLOCK_REALTIME, &now);
+    weft__read_clocks(&tick, &ns);
+    *header = (weft_trace_header){.version = WEFT_TRACE_VERSION,
+                                  .header_bytes = HEADER_BYTES,
+                                  .record_bytes = sizeof(weft_trace_record),
+                                  .capacity = records,
+                                  .labels = WEFT_TRACE_LABELS,
+                                  .label_bytes = WEFT_TRACE_LABEL_BYTES,
+                                  .rank = owner->rank,
+                                  .size = owner->size,
+                                  .ns_per_tick = weft__ns_per_tick(),
+                                  .tick0 = tick,
+                                  .monotonic0_ns = ns,
+                                  .realtime0_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                                  .clock = "CLOCK_MONOTONIC",
+                                  .comms = WEFT_TRACE_COMMS,
+                                  .comm_bytes = sizeof(weft_trace_comm),
+                                  .crowded = owner->crowded};
+    snprintf(header->host, sizeof header->host, "%s", owner->host);
+    snprintf(header->machine, sizeof header->machine, "%s", owner->machine);
+    header->magic = WEFT_TRACE_MAGIC;
+}
+
+weft_result weft__trace_open(const char *folder, const weft__trace_owner *owner, uint32_t records,
                              weft__trace **trace_out)
 {
     records = records ? records : RECORDS;
@@ -71,34 +126,23 @@ weft_result weft__trace_open(const char *folder, int rank, int size, const char 
     weft__trace *trace = weft__alloc(sizeof *trace);
     if (!trace)
         return WEFT_E_NO_MEMORY;
-    trace->bytes =
-        HEADER_BYTES + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES + (size_t)records * sizeof(weft_trace_record);
+    places at = places_of(records);
+    trace->bytes = at.end;
     void *memory;
-    weft_result result = map_trace(folder, rank, trace->bytes, &memory);
+    weft_result result = map_trace(folder, owner->rank, trace->bytes, &memory);
     if (result != WEFT_OK) {
         free(trace);
         return result;
     }
     trace->header = memory;
-    trace->labels = (void *)((char *)memory + HEADER_BYTES);
-    trace->ring = (void *)((char *)trace->labels + (size_t)WEFT_TRACE_LABELS * WEFT_TRACE_LABEL_BYTES);
+    trace->labels = (void *)((char *)memory + at.labels);
+    trace->ring = (void *)((char *)memory + at.ring);
+    trace->comms = (void *)((char *)memory + at.comms);
     trace->mask = records - 1;
-    trace->label_count = 1;
+    trace->in_file = folder != NULL;
+    trace->label_count = trace->comm_count = 1;
     pthread_mutex_init(&trace->label_lock, NULL);
-    *trace->header = (weft_trace_header){.version = WEFT_TRACE_VERSION,
-                                         .header_bytes = HEADER_BYTES,
-                                         .record_bytes = sizeof(weft_trace_record),
-                                         .capacity = records,
-                                         .labels = WEFT_TRACE_LABELS,
-                                         .label_bytes = WEFT_TRACE_LABEL_BYTES,
-                                         .rank = rank,
-                                         .size = size,
-                                         .ns_per_tick = weft__ns_per_tick(),
-                                         .tick0 = weft__ticks(),
-                                         .monotonic0_ns = weft__now_ns(),
-                                         .clock = "CLOCK_MONOTONIC"};
-    snprintf(trace->header->host, sizeof trace->header->host, "%s", host);
-    trace->header->magic = WEFT_TRACE_MAGIC;
+    fill_header(trace->header, owner, records);
     *trace_out = trace;
     return WEFT_OK;
 }
@@ -107,6 +151,7 @@ void weft__trace_close(weft__trace *trace)
 {
     if (!trace)
         return;
+    look_at_clocks(trace->header);
     munmap(trace->header, trace->bytes);
     pthread_mutex_destroy(&trace->label_lock);
     free(trace);
@@ -114,9 +159,9 @@ void weft__trace_close(weft__trace *trace)
 
 /* ------------------------------------------------------------------------------------------- records */
 
-static uint64_t reserve(weft__trace *trace)
+static uint64_t reserve(weft__trace *trace, uint32_t count)
 {
-    return __atomic_fetch_add(&trace->header->next, 1, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(&trace->header->next, count, __ATOMIC_RELAXED);
 }
 
 /* Write record @p number, unless its slot already belongs to a later one. */
@@ -161,6 +206,12 @@ static uint64_t bytes_of(const weft__work *work)
            weft__most_parts(&weft__collectives[op->what.kind], work->comm->size);
 }
 
+/* Records of messages that a work has. */
+static uint16_t messages_of(const weft__work *work)
+{
+    return work->op.is_p2p && work->comm->messages ? (uint16_t)work->op.message_count : 0;
+}
+
 static weft_trace_record record_of(const weft__work *work)
 {
     const weft_op *op = &work->op;
@@ -170,11 +221,45 @@ static weft_trace_record record_of(const weft__work *work)
                                .reduction = (uint8_t)op->what.reduction,
                                .label = op->label,
                                .comm = work->comm->label,
+                               .comm_entry = work->comm->trace_entry,
+                               .messages = messages_of(work),
                                .result = WEFT_PENDING,
                                .number = op->number,
                                .bytes = bytes_of(work),
                                .late_rank = -1,
                                .ready = work->ready};
+}
+
+/* Write who the messages of a batch go to and come from, behind its record. */
+static void put_messages(weft__trace *trace, const weft__work *work, uint64_t number)
+{
+    const weft_op *op = &work->op;
+    weft_comm *comm = work->comm;
+    for (uint16_t i = 0; i < messages_of(work); i++) {
+        const weft_p2p *m = &op->messages[i];
+        size_t way = ((size_t)m->peer * comm->config.p2p_channels + m->channel) * 2 + (m->kind == WEFT_RECV);
+        weft_trace_record record = {.kind = WEFT_TRACE_MESSAGE,
+                                    .operation = (uint8_t)m->kind,
+                                    .dtype = (uint8_t)m->dtype,
+                                    .label = op->label,
+                                    .comm = comm->label,
+                                    .comm_entry = comm->trace_entry,
+                                    .messages = (uint16_t)m->channel,
+                                    .number = ++comm->messages[way],
+                                    .bytes = m->count * weft__dtype_bytes(m->dtype),
+                                    .late_rank = comm->ranks[m->peer]};
+        put(trace, ++number, &record);
+    }
+}
+
+/* A place for the record of a work, and for those of its messages, which are written. */
+static uint64_t make_room(weft__trace *trace, const weft__work *work)
+{
+    uint16_t messages = messages_of(work);
+    uint64_t number = reserve(trace, 1u + messages);
+    if (messages)
+        put_messages(trace, work, number);
+    return number;
 }
 
 /* The next record's place is not in the cache: it is on its way when the next operation, which publishes behind its
@@ -187,9 +272,16 @@ static void fetch_next(const weft__trace *trace)
     __builtin_prefetch(next + 64, 1);
 }
 
+static bool is_off(const weft__trace *trace)
+{
+    return __builtin_expect(atomic_load_explicit(&trace->off, memory_order_relaxed), 0);
+}
+
 void weft__trace_start(weft__trace *trace, weft__work *work)
 {
-    work->record = reserve(trace);
+    if (is_off(trace))
+        return;
+    work->record = make_room(trace, work);
     weft_trace_record record = record_of(work);
     put(trace, work->record, &record);
 }
@@ -202,6 +294,8 @@ void weft__trace_pending(weft__trace *trace, weft__work *work)
 
 void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t came)
 {
+    if (work->record == WEFT__NO_RECORD && is_off(trace))
+        return;
     weft_trace_record record = record_of(work);
     record.result = work->op.result;
     record.start = work->start;
@@ -211,8 +305,33 @@ void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t cam
     record.late_rank = work->op.late_rank;
     record.wait = came;
     record.go = work->op.last > came ? weft__ticks() : came;
-    put(trace, work->record == WEFT__NO_RECORD ? reserve(trace) : work->record, &record);
+    put(trace, work->record == WEFT__NO_RECORD ? make_room(trace, work) : work->record, &record);
     fetch_next(trace);
+}
+
+/* ------------------------------------------------------------------------------------------- comms */
+
+weft_result weft__trace_comm(weft__trace *trace, weft_comm *comm)
+{
+    if (trace->in_file && !(comm->config.flags & WEFT_COMM_NO_P2P)) {
+        comm->messages = weft__alloc((size_t)comm->size * comm->config.p2p_channels * 2 * sizeof *comm->messages);
+        if (!comm->messages)
+            return WEFT_E_NO_MEMORY;
+    }
+    uint32_t backend = weft_trace_label(comm->world, comm->backend->name);
+    pthread_mutex_lock(&trace->label_lock);
+    uint32_t entry = trace->comm_count < WEFT_TRACE_COMMS ? trace->comm_count++ : 0;
+    pthread_mutex_unlock(&trace->label_lock);
+    if (!entry)
+        return WEFT_OK;
+    comm->trace_entry = (uint16_t)entry;
+    trace->comms[entry] = (weft_trace_comm){.incarnation = comm->use->count + 1, /* as its card will say */
+                                            .rank = comm->rank,
+                                            .size = comm->size,
+                                            .members = comm->key.ranks,
+                                            .backend = backend};
+    __atomic_store_n(&trace->comms[entry].label, comm->label, __ATOMIC_RELEASE);
+    return WEFT_OK;
 }
 
 /* ------------------------------------------------------------------------------------------- calls */
@@ -253,7 +372,9 @@ double weft_trace_ns(const weft_world *world, uint64_t ticks)
 
 uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number)
 {
-    uint64_t span = reserve(world->trace);
+    if (is_off(world->trace))
+        return WEFT__NO_RECORD;
+    uint64_t span = reserve(world->trace, 1);
     weft_trace_record record = {.kind = WEFT_TRACE_SPAN,
                                 .label = label,
                                 .number = number,
@@ -267,7 +388,7 @@ uint64_t weft_span_begin(weft_world *world, uint32_t label, uint64_t number)
 void weft_span_end(weft_world *world, uint64_t span)
 {
     weft_trace_record record;
-    if (!get(world->trace, span, &record))
+    if (span == WEFT__NO_RECORD || !get(world->trace, span, &record))
         return; /* overwritten by now */
     record.result = WEFT_OK;
     record.last = weft__ticks();
@@ -276,9 +397,26 @@ void weft_span_end(weft_world *world, uint64_t span)
 
 void weft_trace_step(weft_world *world, uint64_t step, uint64_t begin)
 {
-    weft_trace_record record = {
-        .kind = WEFT_TRACE_STEP, .number = step, .late_rank = -1, .start = begin, .last = weft__ticks()};
-    put(world->trace, reserve(world->trace), &record);
+    weft_trace_step_as(world, step, begin, 0);
+}
+
+void weft_trace_step_as(weft_world *world, uint64_t step, uint64_t begin, uint32_t label)
+{
+    if (is_off(world->trace))
+        return;
+    weft_trace_record record = {.kind = WEFT_TRACE_STEP,
+                                .label = label,
+                                .number = step,
+                                .late_rank = -1,
+                                .start = begin,
+                                .last = weft__ticks()};
+    put(world->trace, reserve(world->trace, 1), &record);
+    look_at_clocks(world->trace->header);
+}
+
+void weft_trace_enable(weft_world *world, int on)
+{
+    atomic_store(&world->trace->off, !on);
 }
 
 uint64_t weft_trace_count(const weft_world *world)

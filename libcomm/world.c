@@ -136,10 +136,11 @@ static weft_result make_own_parts(weft_world *world)
 weft_result weft__world_open_services(weft_world *world)
 {
     const weft__identity *own = &world->identities[world->rank];
-    WEFT_TRY(weft__trace_open(world->config.trace, world->rank, world->size, own->host_name,
-                              world->config.trace_records, &world->trace));
+    bool crowded = weft__identity_crowded(world->identities, world->size, own->machine);
+    const weft__trace_owner owner = {world->rank, world->size, own->host_name, own->machine, crowded};
+    WEFT_TRY(weft__trace_open(world->config.trace, &owner, world->config.trace_records, &world->trace));
     WEFT_TRY(weft__backends_open(world));
-    return weft__progress_open(world, weft__identity_crowded(world->identities, world->size, own->machine));
+    return weft__progress_open(world, crowded);
 }
 
 static weft_result open_parts(weft_world *world, const weft_world_config *given)

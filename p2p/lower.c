@@ -258,7 +258,7 @@ weft_result weft_schedule_lower(const weft_schedule *schedule, const weft_lower_
     weft_lower_config c = {0};
     WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_lower_config"));
     if ((unsigned)c.queues > WEFT_QUEUES_ONE || (unsigned)c.batching > WEFT_BATCHING_STEP ||
-        c.flags & ~(uint32_t)(WEFT_LOWER_NO_LOOKAHEAD | WEFT_LOWER_ALIGN_SYNC))
+        c.flags & ~WEFT__LOWER_FLAGS)
         return weft__fail(WEFT_E_INVALID, "lowering knows no queues %d with batching %d and flags %#x", (int)c.queues,
                           (int)c.batching, c.flags);
     lowering l = {.s = schedule, .batching = c.batching, .flags = c.flags, .has_messages = has_messages(schedule)};

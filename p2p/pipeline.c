@@ -68,7 +68,8 @@ static weft_result start_batch(weft_pipeline *p, const weft__step *step)
     messages.messages = &p->program.messages[batch->first];
     messages.count = batch->count;
     messages.label = batch->label;
-    return weft_p2p_start(p->comm, &messages, WEFT_STREAM_HOST, &batch->work);
+    WEFT_TRY(weft_p2p_start(p->comm, &messages, WEFT_STREAM_HOST, &batch->work));
+    return batch->sends && p->config.flags & WEFT_PIPELINE_WAIT_SENDS ? finish_batch(p, step->batch) : WEFT_OK;
 }
 
 static weft_result compute(weft_pipeline *p, const weft__step *step)

@@ -63,8 +63,10 @@ static uint64_t hash_schedule(const weft_schedule *s)
 static weft_result check_config(weft_pipeline *p, const weft_schedule *s)
 {
     const weft_pipeline_config *c = &p->config;
-    if (c->flags & ~(uint32_t)WEFT_PIPELINE_NO_SPANS || c->reserved)
-        return weft__fail(WEFT_E_INVALID, "pipelines know no flags %#x with %u in reserved", c->flags, c->reserved);
+    if (c->flags & ~(uint32_t)(WEFT_PIPELINE_NO_SPANS | WEFT_PIPELINE_WAIT_SENDS) ||
+        c->lower_flags & ~WEFT__LOWER_FLAGS)
+        return weft__fail(WEFT_E_INVALID, "pipelines know no flags %#x with %#x for lowering", c->flags,
+                          c->lower_flags);
     if ((unsigned)c->dtype >= WEFT_DTYPES || (unsigned)c->grad_dtype >= WEFT_DTYPES)
         return weft__fail(WEFT_E_INVALID, "a pipeline of dtype %d and gradients of %d", (int)c->dtype,
                           (int)c->grad_dtype);
@@ -187,6 +189,7 @@ static weft_result prepare(weft_pipeline *p, const weft_schedule *schedule, cons
     WEFT_TRY(check_callbacks(p, schedule));
     take_terms(&p->config, t);
     weft_lower_config how = WEFT_LOWER_CONFIG_INIT;
+    how.flags = p->config.lower_flags;
     how.queues = p->comm ? weft_comm_queues(p->comm) : WEFT_QUEUES_DIRECTION;
     weft_schedule *lowered = NULL;
     if (!is_lowered(schedule))

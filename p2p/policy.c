@@ -22,7 +22,7 @@ static weft_result write_nothing(const weft_schedule_config *config, weft_schedu
 static const policy_row policies[WEFT_POLICIES] = {
     [WEFT_POLICY_NONE] = {"none", write_nothing, WEFT_POLICY_CHUNKS},
     [WEFT_POLICY_GPIPE] = {"gpipe", weft__policy_gpipe, WEFT_POLICY_WRITES},
-    [WEFT_POLICY_1F1B] = {"1f1b", weft__policy_1f1b, WEFT_POLICY_WRITES},
+    [WEFT_POLICY_1F1B] = {"1f1b", weft__policy_1f1b, WEFT_POLICY_WRITES | WEFT_POLICY_RUNS_AHEAD},
     [WEFT_POLICY_INTERLEAVED] = {"interleaved", weft__policy_interleaved,
                                  WEFT_POLICY_WRITES | WEFT_POLICY_CHUNKS | WEFT_POLICY_GROUPS},
 };
@@ -48,8 +48,10 @@ static weft_result check_config(const weft_schedule_config *c, const policy_row 
 {
     if (!p)
         return weft__fail(WEFT_E_INVALID, "there is no schedule policy %d", (int)c->policy);
-    if (c->flags & ~(uint32_t)WEFT_SCHEDULE_FORWARD_ONLY)
+    if (c->flags & ~(uint32_t)(WEFT_SCHEDULE_FORWARD_ONLY | WEFT_SCHEDULE_RUN_AHEAD))
         return weft__fail(WEFT_E_INVALID, "schedule flags %#x are unknown", c->flags);
+    if (c->flags & WEFT_SCHEDULE_RUN_AHEAD && !(p->traits & WEFT_POLICY_RUNS_AHEAD))
+        return weft__fail(WEFT_E_INVALID, "policy %s cannot be told to run ahead", p->name);
     if (c->chunks > 1 && !(p->traits & WEFT_POLICY_CHUNKS))
         return weft__fail(WEFT_E_INVALID, "policy %s has one chunk a stage, not %u", p->name, c->chunks);
     if (c->group < c->stages)

@@ -112,6 +112,7 @@ static void write_message(writer *w, const weft_action *a)
     channel->buffers[a->buffer].batch = w->out->batch_count;
     if (!weft__kinds[a->kind].send)
         return;
+    w->out->batches[w->out->batch_count].sends = true;
     uint32_t made =
         weft__index_find(&w->index, weft__kinds[a->kind].of, (weft__part){w->stage, a->chunk}, a->microbatch);
     w->out->makers[number] = &w->out->steps[w->step_of[made - 1]].task;

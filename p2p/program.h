@@ -11,6 +11,7 @@
 typedef struct weft__program_batch {
     uint32_t first, count; /* among the messages */
     uint32_t label;        /* in the trace */
+    bool sends;            /* at least one of them is a send */
     weft_work work;        /* while it is under way */
 } weft__program_batch;
 

@@ -93,10 +93,11 @@ static inline uint32_t weft__index_find(const weft__index *x, weft_action_kind k
     return *weft__index_at(x, kind, part, microbatch);
 }
 
-/* When each action would run, stage after stage, if computations took @p slots and messages none; *slots_out = when all
- * is over. @p joined: a backward that could start together with the forward before it does. */
+/* When each action would run, stage after stage, if it took @p slots; *slots_out = when all is over. @p joined: a
+ * backward that could start together with the forward before it does. */
 typedef struct weft__slots {
     uint32_t forward, backward, split_backward, weights; /* F, B, B with a W, W: none is 0 */
+    uint32_t message;                                    /* from one stage to another */
 } weft__slots;
 weft_result weft__clock(const weft_schedule *s, const weft__index *index, const weft__slots *slots, bool joined,
                         weft_action_time *times_out, uint32_t *slots_out);
@@ -115,6 +116,8 @@ unsigned weft__buffers_end(const weft__index *index, uint32_t stage, const weft_
 /* Number the buffers of all messages, as few as the lists allow (for sends at least two, so that one can be under way
  * while the next is filled), the one that has been free longest first. */
 weft_result weft__number_buffers(weft_schedule *s);
+
+#define WEFT__LOWER_FLAGS ((uint32_t)(WEFT_LOWER_NO_LOOKAHEAD | WEFT_LOWER_ALIGN_SYNC)) /* that there are */
 
 /* Does a run in these queues come to its end? If not: WEFT_PENDING if @p quiet, else E_INVALID, naming who waits for
  * whom. Every message must have its other end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When each action would run if computations took so and so many slots of time and messages none. */
+/* When each action would run if computations and messages took so and so many slots of time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,16 +28,17 @@ static uint32_t *end_of(const clock_state *c, weft_action_kind kind, weft__part 
     return &c->end[row * c->s->microbatches + microbatch];
 }
 
-/* What must be over before @p a can begin: what it needs from its own stage and from another. */
-static bool ready(const clock_state *c, uint32_t stage, const weft_action *a, uint32_t now)
+/* When what @p a needs from its own stage and from another is there; NEVER = that is not known yet. */
+static uint32_t ready_at(const clock_state *c, uint32_t stage, const weft_action *a)
 {
     weft__part here = {stage, a->chunk}, there;
-    if (a->kind == WEFT_ACTION_W)
-        return *end_of(c, WEFT_ACTION_B, here, a->microbatch) != NEVER;
-    if (a->kind == WEFT_ACTION_B && *end_of(c, WEFT_ACTION_F, here, a->microbatch) == NEVER)
-        return false;
+    if (a->kind != WEFT_ACTION_F && *end_of(c, a->kind - 1, here, a->microbatch) == NEVER)
+        return NEVER;
     bool forward = a->kind == WEFT_ACTION_B; /* a gradient comes from the part behind */
-    return !weft__neighbour(c->s, here, forward, &there) || *end_of(c, a->kind, there, a->microbatch) <= now;
+    if (a->kind == WEFT_ACTION_W || !weft__neighbour(c->s, here, forward, &there))
+        return 0;
+    uint32_t made = *end_of(c, a->kind, there, a->microbatch);
+    return made == NEVER || there.stage == stage ? made : made + c->slots->message;
 }
 
 static uint32_t slots_of(const clock_state *c, uint32_t stage, const weft_action *a)
@@ -72,22 +73,26 @@ static void begin(clock_state *c, uint32_t stage, const weft_action *a, uint32_t
 static void tick(clock_state *c, uint32_t stage, bool joined, uint32_t now)
 {
     const weft_action *a = next_computation(c, stage);
-    if (!a || c->free[stage] > now || !ready(c, stage, a, now))
+    if (!a || c->free[stage] > now || ready_at(c, stage, a) > now)
         return;
     begin(c, stage, a, now);
     const weft_action *b = joined && a->kind == WEFT_ACTION_F ? next_computation(c, stage) : NULL;
-    if (b && b->kind == WEFT_ACTION_B && ready(c, stage, b, now))
+    if (b && b->kind == WEFT_ACTION_B && ready_at(c, stage, b) <= now)
         begin(c, stage, b, now);
     next_computation(c, stage);
 }
 
-/* When the next computation that is under way ends; NEVER if there is none. */
-static uint32_t next_end(const clock_state *c, uint32_t now)
+/* When the next computation that is under way ends, or the next message that somebody waits for arrives; NEVER if there
+ * is none. */
+static uint32_t next_event(clock_state *c, uint32_t now)
 {
     uint32_t next = NEVER;
-    for (uint32_t stage = 0; stage < c->s->stages; stage++)
-        if (c->free[stage] > now && c->free[stage] < next)
-            next = c->free[stage];
+    for (uint32_t stage = 0; stage < c->s->stages; stage++) {
+        const weft_action *a = next_computation(c, stage);
+        uint32_t event = c->free[stage] > now ? c->free[stage] : a ? ready_at(c, stage, a) : NEVER;
+        if (event > now && event < next)
+            next = event;
+    }
     return next;
 }
 
@@ -143,7 +148,7 @@ static bool all_begun(const clock_state *c)
 static weft_result run_clock(clock_state *c, bool joined, uint32_t *slots_out)
 {
     uint32_t end = 0;
-    for (uint32_t now = 0; now != NEVER; now = next_end(c, now)) {
+    for (uint32_t now = 0; now != NEVER; now = next_event(c, now)) {
         for (uint32_t stage = 0; stage < c->s->stages; stage++)
             tick(c, stage, joined, now);
         end = now;
@@ -154,14 +159,14 @@ static weft_result run_clock(clock_state *c, bool joined, uint32_t *slots_out)
     return WEFT_OK;
 }
 
-/* Can a time be longer than is counted? No action takes more than the longest. */
+/* Can a time be longer than is counted? No action takes more than the longest, with a message before it. */
 static weft_result check_length(const weft_schedule *s, const weft__slots *slots)
 {
     uint32_t longest = slots->forward > slots->weights ? slots->forward : slots->weights;
     longest = slots->backward > longest ? slots->backward : longest;
     longest = slots->split_backward > longest ? slots->split_backward : longest;
     size_t total = weft__schedule_total(s);
-    if (total < NEVER / longest)
+    if (!__builtin_add_overflow(longest, slots->message, &longest) && total < NEVER / longest)
         return WEFT_OK;
     return weft__fail(WEFT_E_RANGE, "the times of %zu actions of up to %u slots may be too long", total, longest);
 }
@@ -204,10 +209,10 @@ weft_result weft_schedule_times(const weft_schedule *schedule, const weft_times_
                           weft__schedule_total(schedule), count);
     weft_times_config c = {0};
     WEFT_TRY(weft__take_sized(&c, sizeof c, config, "weft_times_config"));
-    if (c.reserved)
-        return weft__fail(WEFT_E_INVALID, "the times of a schedule with %u in reserved", c.reserved);
-    weft__slots slots = {
-        .forward = or_one(c.forward), .split_backward = or_one(c.backward), .weights = or_one(c.weights)};
+    weft__slots slots = {.forward = or_one(c.forward),
+                         .split_backward = or_one(c.backward),
+                         .weights = or_one(c.weights),
+                         .message = c.message};
     if (slots.split_backward > UINT32_MAX - slots.weights)
         return weft__fail(WEFT_E_RANGE, "a backward of %u and %u slots is too long", slots.split_backward,
                           slots.weights);

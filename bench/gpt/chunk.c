@@ -76,6 +76,7 @@ weft_result gpt_chunk_backward(gpt_chunk *chunk, size_t number, const void *outp
     }
     if (gpt_chunk_is_first(chunk))
         return gpt_embedding_backward(chunk, slot);
+    GPT_TRY(gpt_late_grad(chunk));
     hand_on(chunk, chunk->model->grad, input_grad);
     return WEFT_OK;
 }

@@ -16,7 +16,7 @@ weft_result gpt_embedding_backward(gpt_chunk *chunk, gpt_slot *slot)
     gpt_model *m = chunk->model;
     const gpt_shape *s = &m->shape;
     void *all = gpt_tp_all(&m->tp, m->grad, m->all);
-    GPT_TRY(gpt_tp_gather(&m->tp, m->grad, all, s->rows * s->hidden));
+    GPT_TRY(gpt_gather_grad(chunk, m->grad, all));
     m->device->ops->embed_grad(m->device, &m->vocabulary, s->tokens, s->hidden, slot->tokens, all,
                                chunk->embedding->grad);
     return gpt_ready(chunk, chunk->embedding);

@@ -15,6 +15,10 @@ weft_result gpt_column_backward(gpt_chunk *chunk, const gpt_param *weight, void 
 weft_result gpt_row_forward(gpt_chunk *chunk, const gpt_param *weight, const void *x, size_t width, void *rows);
 weft_result gpt_row_backward(gpt_chunk *chunk, const gpt_param *weight, const void *x, size_t width, void *drows,
                              void *dx);
+/* Bring the rows of a gradient to every rank, at @p all, and meanwhile compute what gpt_row_backward() has left. */
+weft_result gpt_gather_grad(gpt_chunk *chunk, const void *drows, void *all);
+/* Compute what it has left, if anything. */
+weft_result gpt_late_grad(gpt_chunk *chunk);
 
 /* The halves of layer @p layer, each with its norm and residual connection: start -> middle, and middle -> @p end.
  * Backward: the chunk's running gradient, in place. */

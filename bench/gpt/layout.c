@@ -33,7 +33,7 @@ static int plan_batch(gpt_layout *layout, const gpt_options *o, gpt_failure *fai
     return 0;
 }
 
-weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *o, uint32_t flags,
+weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *o, uint32_t flags, gpt_switch_set on,
                                 weft_schedule **schedule_out)
 {
     bool interleaved = o->virtual_stages > 1;
@@ -44,13 +44,15 @@ weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *o, 
     config.chunks = (uint32_t)o->virtual_stages;
     config.group = interleaved ? (uint32_t)o->microbatch_group : 0;
     config.flags = flags;
+    if (gpt_is_on(on, GPT_RUN_AHEAD) && weft_policy_traits(config.policy) & WEFT_POLICY_RUNS_AHEAD)
+        config.flags |= WEFT_SCHEDULE_RUN_AHEAD;
     return weft_schedule_create(&config, schedule_out);
 }
 
 static int plan_schedule(const gpt_layout *layout, const gpt_options *o, gpt_failure *failure)
 {
     weft_schedule *schedule;
-    weft_result result = gpt_layout_schedule(layout, o, 0, &schedule);
+    weft_result result = gpt_layout_schedule(layout, o, 0, o->switches, &schedule);
     if (result < 0)
         return gpt_fail(failure, EXIT_USAGE, "no schedule for this pipeline: %s", weft_last_error());
     weft_schedule_destroy(schedule);

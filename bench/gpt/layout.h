@@ -20,8 +20,8 @@ typedef struct gpt_layout {
 
 /* Share @p ranks ranks out as the options say; refuse what does not divide, or cannot be scheduled. */
 int gpt_layout_plan(gpt_layout *layout, const gpt_options *options, int ranks, gpt_failure *failure);
-/* The schedule of its pipelines; @p flags: WEFT_SCHEDULE_*. */
-weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *options, uint32_t flags,
+/* The schedule of its pipelines; @p flags: WEFT_SCHEDULE_*; @p on: what of the overlap is. */
+weft_result gpt_layout_schedule(const gpt_layout *layout, const gpt_options *options, uint32_t flags, gpt_switch_set on,
                                 weft_schedule **schedule_out);
 /* The mesh of a world of @p ranks ranks, and what lies along each of the layout's axes in it. */
 weft_result gpt_layout_mesh(const gpt_options *options, int ranks, weft_mesh **mesh_out);

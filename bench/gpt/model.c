@@ -13,7 +13,7 @@ void gpt_model_open(gpt_model *model, const gpt_shape *s, gpt_device *device, we
     *model = (gpt_model){
         .shape = *s,
         .device = device,
-        .tp = {comm, rank, s->tensor, s->sequence_parallel, device->activation, device->stream, NULL},
+        .tp = {comm, rank, s->tensor, s->sequence_parallel, device->activation, device->stream, NULL, false},
         .attention = {s->sequence, s->micro_batch, s->local_groups, s->heads / s->groups, s->channels},
         .vocabulary = {first, s->local_vocabulary, behind < s->local_vocabulary ? behind : s->local_vocabulary},
     };
@@ -30,6 +30,8 @@ void gpt_model_place(gpt_model *m, gpt_arena *arena)
     size_t element = weft_dtype_bytes(m->device->activation), row = s->hidden * element;
     m->all = gpt_arena_take(arena, s->sequence_parallel ? s->tokens * row : 0);
     m->all_grad = gpt_arena_take(arena, s->sequence_parallel ? s->tokens * row : 0);
+    for (int i = 0; i < 2; i++)
+        m->late_grad[i] = gpt_arena_take(arena, s->sequence_parallel ? s->tokens * row : 0);
     m->branch = gpt_arena_take(arena, s->rows * row);
     m->grad = gpt_arena_take(arena, s->rows * row);
     m->wide = gpt_arena_take(arena, s->tokens * larger(s->qkv_width, 2 * s->local_ffn) * element);

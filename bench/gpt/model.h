@@ -20,6 +20,13 @@
             return gpt_try_result_;           \
     } while (0)
 
+/* A product that waits for an operation to run beside: the gradient of a row-parallel weight. */
+typedef struct gpt_late {
+    const gpt_param *weight; /* NULL: none */
+    const void *x, *dy;
+    size_t width;
+} gpt_late;
+
 typedef struct gpt_model {
     gpt_shape shape;
     gpt_device *device;
@@ -28,9 +35,12 @@ typedef struct gpt_model {
     gpt_vocabulary vocabulary;
     /* Space that every layer of every chunk uses in turn. "rows" are this rank's, "all" are all tokens'. */
     void *all, *all_grad; /* [tokens][hidden] */
-    void *branch, *grad;  /* [rows][hidden]: what joins the residual stream; the gradient that runs down it */
-    void *wide, *narrow;  /* [tokens]: gradients of queries, keys, values or gates and ups; of what follows them */
-    float *largest;       /* [tokens] */
+    void *late_grad[2];   /* the same, in turn: what the next late product reads, and the one before it */
+    int late_turn;
+    gpt_late late;
+    void *branch, *grad; /* [rows][hidden]: what joins the residual stream; the gradient that runs down it */
+    void *wide, *narrow; /* [tokens]: gradients of queries, keys, values or gates and ups; of what follows them */
+    float *largest;      /* [tokens] */
 } gpt_model;
 
 /* What one layer keeps from its forward for its backward. */

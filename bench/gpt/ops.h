@@ -104,6 +104,10 @@ struct gpt_ops {
 
 #define GPT_HOST_ACTIVATION WEFT_FP32 /* The host's type of activations. */
 
+/* Computes nothing and touches no memory; of the types that the host computes with. */
+extern const gpt_ops gpt_nothing;
+gpt_device gpt_nothing_device(const gpt_shape *shape);
+
 /* Open the host for models of this shape. @p device_out is given: release it with device->ops->close(). */
 int gpt_host_open(const gpt_shape *shape, gpt_device **device_out, gpt_failure *failure);
 

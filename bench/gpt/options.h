@@ -10,7 +10,18 @@
 #include "gpt/failure.h"
 #include "gpt/lr.h"
 #include "gpt/shape.h"
+#include "gpt/switches.h"
 #include "option.h"
+
+enum { GPT_OVERLAP_ON, GPT_OVERLAP_OFF, GPT_OVERLAP_COMPARE }; /* words of --overlap */
+
+enum { GPT_COMPARE_LEAST = 6 }; /* steps: a block of each kind */
+
+/* What computes: nothing but sleep, so long as is said here, or the real thing. */
+typedef struct gpt_timed {
+    bool is_on;
+    double forward_ms, backward_ms, optimizer_ms; /* of a microbatch through a chunk; of a step */
+} gpt_timed;
 
 typedef struct gpt_options {
     /* the model */
@@ -20,8 +31,11 @@ typedef struct gpt_options {
     int normalization, positions, experts;
     /* how it is shared out */
     int tensor, pipeline, context, layers_per_virtual_stage, virtual_stages, microbatch_group;
-    bool sequence_parallel, sharded_optimizer, overlap_reduce, overlap_gather, average_in_collective, pipeline_inside;
-    size_t bucket_elements; /* 0 = weft's default */
+    bool sequence_parallel, sharded_optimizer, average_in_collective, pipeline_inside;
+    int overlap;
+    bool switched_on[GPT_SWITCHES], switched_off[GPT_SWITCHES]; /* one by one */
+    gpt_switch_set switches;                                    /* from these three */
+    size_t bucket_elements, last_bucket_elements;               /* 0 = weft's default */
     double timeout_minutes;
     /* batch and rate */
     int micro_batch, global_batch, iterations, decay_iterations, warmup_iterations, anneal_iterations;
@@ -32,6 +46,8 @@ typedef struct gpt_options {
     /* data, log, and what to do */
     const char *data, *make_data, *split, *json, *html, *trace;
     double held_out; /* from split */
+    const char *compute;
+    gpt_timed timed; /* from compute */
     int tokenizer, log_interval;
     bool mock, plan;
     int world_size, plan_rank; /* 0 = as many as there are, or as a plan needs */

@@ -122,6 +122,58 @@ static int complete_split(gpt_options *o, gpt_failure *failure)
     return 0;
 }
 
+static const char *const switch_names[GPT_SWITCHES] = {
+    [GPT_GRAD_REDUCE] = "grad-reduce", [GPT_OPTIMIZER] = "optimizer", [GPT_PARAM_GATHER] = "param-gather",
+    [GPT_TENSOR] = "tensor",           [GPT_RECEIVES] = "receives",   [GPT_SENDS] = "sends",
+    [GPT_RUN_AHEAD] = "run-ahead",     [GPT_BUBBLE] = "bubble",
+};
+
+/* --overlap says what holds for all switches, each of them what holds for it. */
+static int complete_switches(gpt_options *o, gpt_failure *failure)
+{
+    if (o->overlap == GPT_OVERLAP_COMPARE && o->iterations < GPT_COMPARE_LEAST)
+        return gpt_fail(failure, EXIT_USAGE, "--overlap compare wants --train-iters of at least %d", GPT_COMPARE_LEAST);
+    o->switches = o->overlap == GPT_OVERLAP_OFF ? 0 : GPT_FREE_SWITCHES;
+    for (int i = 0; i < GPT_SWITCHES; i++) {
+        if (o->switched_on[i] && o->switched_off[i])
+            return gpt_fail(failure, EXIT_USAGE, "--overlap-%s and --no-overlap-%s: give one of them", switch_names[i],
+                            switch_names[i]);
+        o->switches |= (gpt_switch_set)o->switched_on[i] << i;
+        o->switches &= ~((gpt_switch_set)o->switched_off[i] << i);
+    }
+    return 0;
+}
+
+/* "timed:F[,B[,S]]" */
+static bool read_timed(const char *text, gpt_timed *timed)
+{
+    static const char word[] = "timed:";
+    double *const fields[] = {&timed->forward_ms, &timed->backward_ms, &timed->optimizer_ms};
+    enum { FIELDS = sizeof fields / sizeof *fields };
+    if (strncmp(text, word, sizeof word - 1) != 0)
+        return false;
+    text += sizeof word - 1;
+    timed->backward_ms = -1;
+    for (int i = 0; i < FIELDS; i++) {
+        char *end;
+        *fields[i] = strtod(text, &end);
+        if (end == text || !(*fields[i] >= 0 && *fields[i] < 1e9) || (*end && (*end != ',' || i + 1 == FIELDS)))
+            return false;
+        if (!*end)
+            break;
+        text = end + 1;
+    }
+    timed->backward_ms = timed->backward_ms < 0 ? 2 * timed->forward_ms : timed->backward_ms;
+    return timed->is_on = true;
+}
+
+static int complete_compute(gpt_options *o, gpt_failure *failure)
+{
+    if (strcmp(o->compute, "real") == 0 || read_timed(o->compute, &o->timed))
+        return 0;
+    return gpt_fail(failure, EXIT_USAGE, "--compute is '%s', not real or milliseconds such as timed:10,20", o->compute);
+}
+
 static int check_files(const gpt_options *o, gpt_failure *failure)
 {
     if (o->plan && o->make_data)
@@ -136,7 +188,7 @@ static int check_files(const gpt_options *o, gpt_failure *failure)
 int gpt_options_complete(gpt_options *o, bool groups_given, bool iterations_given, gpt_failure *failure)
 {
     if (refuse_values(o, failure) || complete_model(o, groups_given, failure) || complete_pipeline(o, failure) ||
-        complete_rate(o, iterations_given, failure))
+        complete_rate(o, iterations_given, failure) || complete_switches(o, failure) || complete_compute(o, failure))
         return failure->code;
     return complete_split(o, failure) ? failure->code : check_files(o, failure);
 }

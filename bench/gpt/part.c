@@ -3,6 +3,9 @@
 #include "gpt/part.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
 
 /* Is this one counted elsewhere: by the first tensor parallel rank, or on the first stage? */
 static bool is_copy(const gpt_param *param, const gpt_layout *layout)
@@ -49,14 +52,40 @@ static size_t list_sums(const gpt_part *part, const gpt_layout *layout, weft_buc
     return count;
 }
 
+static uint32_t bucket_of(const gpt_part *part, size_t param)
+{
+    return weft_layout_param_at(weft_buckets_layout(part->set), (uint32_t)param)->bucket;
+}
+
 static weft_result use(void *cookie, size_t first, size_t count)
 {
-    return weft_buckets_acquire(cookie, (uint32_t)first, (uint32_t)count, WEFT_STREAM_HOST);
+    gpt_part *part = cookie;
+    int64_t now = clock_ns();
+    for (size_t i = first; i < first + count; i++)
+        if (!part->used_ns[bucket_of(part, i)])
+            part->used_ns[bucket_of(part, i)] = now;
+    return weft_buckets_acquire(part->set, (uint32_t)first, (uint32_t)count, WEFT_STREAM_HOST);
 }
 
 static weft_result ready(void *cookie, size_t param)
 {
-    return weft_buckets_mark_ready(cookie, (uint32_t)param, WEFT_STREAM_HOST);
+    gpt_part *part = cookie;
+    part->ready_ns[bucket_of(part, param)] = clock_ns();
+    return weft_buckets_mark_ready(part->set, (uint32_t)param, WEFT_STREAM_HOST);
+}
+
+void gpt_part_begin(gpt_part *part)
+{
+    memset(part->used_ns, 0, weft_layout_buckets(weft_buckets_layout(part->set)) * sizeof *part->used_ns);
+}
+
+weft_result gpt_part_reduce(gpt_part *part)
+{
+    GPT_TRY(weft_buckets_begin(part->set, 1));
+    for (size_t i = part->chunk.param_count; i-- > 0;)
+        for (int k = 0; k < part->chunk.params[i].contributions; k++)
+            GPT_TRY(weft_buckets_mark_ready(part->set, (uint32_t)i, WEFT_STREAM_HOST));
+    return WEFT_OK;
 }
 
 static void hand_over(gpt_part *part)
@@ -65,7 +94,15 @@ static void hand_over(gpt_part *part)
         part->chunk.params[i].value = weft_buckets_param(part->set, (uint32_t)i);
         part->chunk.params[i].grad = weft_buckets_grad(part->set, (uint32_t)i);
     }
-    part->chunk.hooks = (gpt_hooks){part->set, use, ready};
+    part->chunk.hooks = (gpt_hooks){part, use, ready};
+}
+
+static bool make_room_for_times(gpt_part *part)
+{
+    size_t buckets = weft_layout_buckets(weft_buckets_layout(part->set));
+    part->used_ns = calloc(buckets, sizeof *part->used_ns);
+    part->ready_ns = calloc(buckets, sizeof *part->ready_ns);
+    return part->used_ns && part->ready_ns;
 }
 
 int gpt_part_connect(gpt_part *part, const char *name, const gpt_options *o, const gpt_layout *layout, weft_comm *all,
@@ -81,11 +118,12 @@ int gpt_part_connect(gpt_part *part, const char *name, const gpt_options *o, con
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
     config.name = name;
     config.bucket_elements = o->bucket_elements;
+    config.last_bucket_elements = o->last_bucket_elements;
     config.reduction = o->average_in_collective ? WEFT_AVERAGE : WEFT_SUM;
-    config.flags =
-        (o->overlap_reduce ? 0 : WEFT_BUCKETS_REDUCE_AT_STEP) | (o->overlap_gather ? 0 : WEFT_BUCKETS_GATHER_IN_STEP);
     weft_result result = weft_buckets_create(part->params, &comms, &config, &part->set);
     free(sums);
+    if (result == WEFT_OK && !make_room_for_times(part))
+        return gpt_fail(failure, EXIT_FAILED, "no memory for the times of buckets");
     if (result == WEFT_OK)
         hand_over(part);
     return gpt_fail_making(failure, result, "parameters and gradients of the model");
@@ -96,4 +134,6 @@ void gpt_part_close(gpt_part *part)
     weft_buckets_destroy(part->set);
     weft_params_destroy(part->params);
     gpt_chunk_close(&part->chunk);
+    free(part->used_ns);
+    free(part->ready_ns);
 }

@@ -12,6 +12,9 @@ typedef struct gpt_part {
     gpt_chunk chunk;
     weft_params *params; /* numbered as the chunk's */
     weft_buckets *set;
+    /* Of each bucket in the step at hand, ns of the clock: when the forward came to use it first, and when its last
+     * gradient of the last microbatch was made. */
+    int64_t *used_ns, *ready_ns;
 } gpt_part;
 
 /* Open chunk @p index of the whole model with room for @p slots microbatches, and list its parameters for weft. */
@@ -21,6 +24,11 @@ int gpt_part_open(gpt_part *part, gpt_model *model, const gpt_layout *layout, si
 int gpt_part_connect(gpt_part *part, const char *name, const gpt_options *options, const gpt_layout *layout,
                      weft_comm *all, gpt_failure *failure);
 void gpt_part_close(gpt_part *part);
+
+/* Forget when buckets were used. */
+void gpt_part_begin(gpt_part *part);
+/* End the window's gradients: all of them are final. */
+weft_result gpt_part_reduce(gpt_part *part);
 
 /* Give the parameters their first values. */
 int gpt_part_fill(gpt_part *part, uint64_t seed, gpt_failure *failure);

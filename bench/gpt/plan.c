@@ -83,7 +83,7 @@ static int plan_schedule(gpt_plan *plan, gpt_failure *failure)
     plan->needs = calloc(plan->layout.pipeline, sizeof *plan->needs);
     if (!plan->needs)
         return no_memory(failure);
-    weft_result result = gpt_layout_schedule(&plan->layout, plan->options, 0, &computing);
+    weft_result result = gpt_layout_schedule(&plan->layout, plan->options, 0, plan->options->switches, &computing);
     if (result < 0)
         return gpt_fail_weft(failure, result);
     result = find_bubble(plan, computing);
@@ -186,6 +186,7 @@ static weft_result count_part(const gpt_plan *plan, gpt_plan_stage *stage, size_
     gpt_part *part = &stage->trainer.parts[index];
     weft_layout_config config = WEFT_LAYOUT_CONFIG_INIT;
     config.bucket_elements = plan->options->bucket_elements;
+    config.last_bucket_elements = plan->options->last_bucket_elements;
     config.shard_ranks = (int)stage->layout.data;
     GPT_TRY(weft_layout_create(part->params, &config, &stage->layouts[index]));
     count_params(stage, part);
@@ -263,7 +264,7 @@ int gpt_plan_open(gpt_plan *plan, const gpt_options *options, gpt_failure *failu
     if (gpt_options_shape(options, &plan->shape, failure) || plan_ranks(plan, failure) ||
         plan_schedule(plan, failure) || count_layer(plan, failure))
         return failure->code;
-    plan->device = gpt_plan_device(&plan->shape);
+    plan->device = gpt_nothing_device(&plan->shape);
     plan->stages = calloc(plan->layout.pipeline, sizeof *plan->stages);
     if (!plan->stages)
         return no_memory(failure);

@@ -57,7 +57,4 @@ char *gpt_plan_groups(const gpt_plan *plan, int axis);
 /* The stage of a rank. */
 size_t gpt_plan_stage_of(const gpt_plan *plan, int rank);
 
-/* A device that computes nothing, of the types that the host computes with. */
-gpt_device gpt_plan_device(const gpt_shape *shape);
-
 #endif

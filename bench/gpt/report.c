@@ -88,7 +88,7 @@ const gpt_line_shown gpt_line_numbers[GPT_LINE_NUMBERS] = {
 
 static void print_number(FILE *text, const char *format, double number)
 {
-    if (!format)
+    if (!format || isnan(number))
         return;
     fputs("  ", text);
     fprintf(text, format, number);
@@ -102,6 +102,7 @@ static void print_line(const gpt_report *r, const gpt_line *l)
         print_number(r->text, gpt_line_numbers[i].line, gpt_line_number(l, i));
     for (int i = 0; i < GPT_TIMES; i++)
         print_number(r->text, gpt_times_shown[i].line, l->times.ms[i]);
+    fputs(l->serial ? "  without overlap" : "", r->text);
     fputs(l->skipped ? "  skipped: the gradient is not finite\n" : "\n", r->text);
     fflush(r->text);
 }
@@ -148,6 +149,19 @@ static void print_times(FILE *text, const char *who, const gpt_times *t)
         fprintf(text, " %*s\n", COLUMN, "-");
 }
 
+static void print_losses(FILE *text, const gpt_setup *setup, const gpt_summary *s, int steps)
+{
+    if (setup->is_timed) {
+        fputs("computing was timed, and nothing was learned\n", text);
+        return;
+    }
+    fprintf(text, "loss %.3f at first, %.3f on average over the last %d", s->loss_first, s->loss_last10,
+            steps < GPT_LAST ? steps : GPT_LAST);
+    if (isfinite(s->loss_held_out))
+        fprintf(text, ", %.3f held out", s->loss_held_out);
+    fprintf(text, " (nats a %s)\n", setup->unit);
+}
+
 void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary *s)
 {
     char who[48];
@@ -158,12 +172,8 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
     if (r->html)
         gpt_html_page(r->html, &(gpt_page){r->options, setup, s, r->losses, seconds_since(r->began_ns)});
     int steps = r->options->iterations;
-    fprintf(r->text, "%d step%s in %.1f s; loss %.3f at first, %.3f on average over the last %d", steps,
-            plural(steps, "s"), seconds_since(r->began_ns), s->loss_first, s->loss_last10,
-            steps < GPT_LAST ? steps : GPT_LAST);
-    if (isfinite(s->loss_held_out))
-        fprintf(r->text, ", %.3f held out", s->loss_held_out);
-    fprintf(r->text, " (nats a %s)\n", setup->unit);
+    fprintf(r->text, "%d step%s in %.1f s; ", steps, plural(steps, "s"), seconds_since(r->began_ns));
+    print_losses(r->text, setup, s, steps);
     print_columns(r->text);
     snprintf(who, sizeof who, "mean of %d rank%s", setup->ranks, plural(setup->ranks, "s"));
     print_times(r->text, who, &s->times);
@@ -174,6 +184,8 @@ void gpt_report_summary(gpt_report *r, const gpt_setup *setup, const gpt_summary
         "computing only: no operation of weft under way; hidden: computing while some was; exposed: waiting while some "
         "was;\nidle: waiting while none was\n",
         r->text);
+    if (s->comparison.steps > 0)
+        gpt_report_comparison(r->text, &s->comparison);
     fprintf(r->text, "weights %016llx\n", (unsigned long long)s->weights_hash);
 }
 

@@ -5,6 +5,7 @@
 #define WEFT_BENCH_GPT_REPORT_H
 #include <stdio.h>
 
+#include "gpt/comparison.h"
 #include "gpt/options.h"
 #include "gpt/times.h"
 
@@ -25,6 +26,7 @@ typedef struct gpt_setup {
     size_t tokens_to_train, tokens_held_out;
     const char *unit;     /* what a token is called */
     const char *products; /* who multiplies matrices */
+    bool is_timed;        /* nobody does: computing is nothing but time */
 } gpt_setup;
 
 /* One step; loss and times are means over tokens and over ranks. */
@@ -32,7 +34,7 @@ typedef struct gpt_line {
     int step;
     double loss, norm, rate, tokens, tokens_per_s;
     gpt_times times;
-    bool skipped;
+    bool skipped, serial; /* serial: made without overlap, to compare */
 } gpt_line;
 
 /* How a number of a step is shown. */
@@ -58,12 +60,15 @@ typedef struct gpt_summary {
     gpt_times slowest;                             /* ... and of the rank that computed longest */
     int slowest_rank;
     uint64_t weights_hash;
+    gpt_comparison comparison;
 } gpt_summary;
 
 int gpt_report_open(gpt_report *report, const gpt_options *options, gpt_failure *failure);
 void gpt_report_setup(gpt_report *report, const gpt_setup *setup);
 void gpt_report_line(gpt_report *report, const gpt_line *line);
 void gpt_report_summary(gpt_report *report, const gpt_setup *setup, const gpt_summary *summary);
+/* What overlap made of the steps. */
+void gpt_report_comparison(FILE *text, const gpt_comparison *comparison);
 /* Take the bar off the terminal, before something else is said there. */
 void gpt_report_wipe(const gpt_report *report);
 /* Has everything been written? */

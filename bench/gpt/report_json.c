@@ -16,9 +16,44 @@ void gpt_json_line(FILE *out, const gpt_line *line)
         if (gpt_times_shown[i].in_step)
             json_put_number(&json, gpt_times_shown[i].key, line->times.ms[i]);
     json_put_bool(&json, "skipped", line->skipped);
+    json_put_bool(&json, "serial", line->serial);
     json_close(&json, '}');
     json_end_line(&json);
     fflush(out); /* for who reads along */
+}
+
+static void put_comparison(json_writer *json, const gpt_comparison *c)
+{
+    const gpt_phases *p = &c->phases;
+    const struct {
+        const char *key;
+        double ms;
+    } phases[] = {
+        {"forward_ms", p->forward},
+        {"backward_ms", p->backward},
+        {"optimizer_ms", p->optimizer},
+        {"reduces_alone_ms", p->reduces_alone},
+        {"gathers_alone_ms", p->gathers_alone},
+        {"reduces_perfect_ms", p->reduces},
+        {"gathers_perfect_ms", p->gathers},
+        {"reduces_exposed_ms", p->reduces_exposed},
+        {"gathers_exposed_ms", p->gathers_exposed},
+    };
+    if (c->steps == 0) {
+        json_put_null(json, "comparison");
+        return;
+    }
+    json_open(json, "comparison", '{');
+    json_put_number(json, "steps", c->steps);
+    json_put_number(json, "overlapped_ms", c->overlapped.ms[GPT_TIME_STEP]);
+    json_put_number(json, "serial_ms", c->serial.ms[GPT_TIME_STEP]);
+    json_put_number(json, "comm_alone_ms", c->talk_ms);
+    json_put_number(json, "saved_error_ms", c->difference_error_ms);
+    json_put_number(json, "hidden_fraction", gpt_comparison_hidden(c));
+    json_put_number(json, "perfect_ms", gpt_comparison_perfect(c));
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        json_put_number(json, phases[i].key, p->forward > 0 ? phases[i].ms : (double)NAN);
+    json_close(json, '}');
 }
 
 void gpt_json_summary(FILE *out, const gpt_setup *setup, const gpt_summary *s)
@@ -43,7 +78,8 @@ void gpt_json_summary(FILE *out, const gpt_setup *setup, const gpt_summary *s)
             json_put_number(&json, gpt_times_shown[i].key, s->times.ms[i]);
     json_put_number(&json, "comm_ms", communicating);
     json_put_number(&json, "hidden_fraction", communicating > 0 ? s->times.ms[GPT_TIME_HIDDEN] / communicating : 0);
-    json_put_null(&json, "eta");
+    json_put_number(&json, "eta", gpt_comparison_eta(&s->comparison));
+    put_comparison(&json, &s->comparison);
     json_put_text(&json, "weights_hash", hash);
     json_close(&json, '}');
     json_close(&json, '}');

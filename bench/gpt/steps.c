@@ -2,6 +2,7 @@
 /* A trainer at work: what its pipelines call, a step, an evaluation. */
 #include "gpt/steps.h"
 
+#include "clock.h"
 #include "gpt/trainer.h"
 
 /* ---- called by pipelines ---- */
@@ -31,14 +32,24 @@ static weft_result tell(const gpt_trainer *t, weft_result result)
     return result;
 }
 
+static bool is_talking(const gpt_trainer *t)
+{
+    return t->model.device == &t->nothing;
+}
+
 weft_result gpt_forward(void *cookie, const weft_pipeline_task *task)
 {
     gpt_trainer *t = cookie;
     gpt_chunk *chunk = &t->parts[task->chunk].chunk;
-    if (gpt_chunk_is_first(chunk) || gpt_chunk_is_last(chunk))
+    int64_t began = clock_ns();
+    t->watch.forward_began_ns = t->watch.forward_began_ns ? t->watch.forward_began_ns : began;
+    gpt_timed_set(&t->timed, t->options->timed.forward_ms, gpt_timed_elements(chunk));
+    if ((gpt_chunk_is_first(chunk) || gpt_chunk_is_last(chunk)) && !is_talking(t))
         take_samples(t, task->microbatch);
-    return tell(t,
-                gpt_chunk_forward(chunk, task->activation, task->input, task->output, t->inputs, t->targets, &t->loss));
+    weft_result result =
+        gpt_chunk_forward(chunk, task->activation, task->input, task->output, t->inputs, t->targets, &t->loss);
+    t->watch.forward_ns += clock_ns() - began;
+    return tell(t, result);
 }
 
 /* The mean over the tokens of a step is taken here, or here over this rank's and in the collective over ranks. */
@@ -52,11 +63,23 @@ weft_result gpt_backward(void *cookie, const weft_pipeline_task *task)
 {
     gpt_trainer *t = cookie;
     gpt_part *part = &t->parts[task->chunk];
-    weft_result result = weft_buckets_begin(part->set, task->last);
+    int64_t began = clock_ns();
+    gpt_timed_set(&t->timed, t->options->timed.backward_ms, 2 * gpt_timed_elements(&part->chunk));
+    weft_result result = weft_buckets_begin(part->set, task->last && gpt_is_on(t->switches, GPT_GRAD_REDUCE));
+    t->watch.backward_began_ns = clock_ns();
     if (result == WEFT_OK)
         result =
             gpt_chunk_backward(&part->chunk, task->activation, task->output_grad, task->input_grad, share_of_token(t));
+    t->watch.backward_ns += clock_ns() - began;
     return tell(t, result);
+}
+
+/* Without its own bubble a stage comes here behind its last backward. */
+weft_result gpt_sync(void *cookie, uint32_t chunk, uint32_t left)
+{
+    gpt_trainer *t = cookie;
+    bool behind = left == 0 && gpt_is_on(t->switches, GPT_GRAD_REDUCE);
+    return behind ? tell(t, gpt_part_reduce(&t->parts[chunk])) : WEFT_OK;
 }
 
 /* ---- calling pipelines ---- */
@@ -69,14 +92,95 @@ static weft_result run(gpt_trainer *t, weft_pipeline *pipeline, bool held_out, u
     return weft_pipeline_run(pipeline);
 }
 
-weft_result gpt_trainer_step(gpt_trainer *t, uint64_t step, double rate, weft_step_report *report)
+/* Forward and backward of all microbatches; reductions have been started. */
+static weft_result run_window(gpt_trainer *t, gpt_way way, uint64_t step)
+{
+    t->switches = way == GPT_SERIAL ? 0 : t->options->switches;
+    t->model.tp.serial = !gpt_is_on(t->switches, GPT_TENSOR);
+    t->watch = (gpt_watch){0};
+    for (size_t i = 0; i < t->part_count; i++)
+        gpt_part_begin(&t->parts[i]);
+    GPT_TRY(run(t, t->training[way], false, step));
+    for (size_t i = 0; i < t->part_count && !gpt_is_on(t->switches, GPT_GRAD_REDUCE); i++)
+        GPT_TRY(gpt_part_reduce(&t->parts[i]));
+    return WEFT_OK;
+}
+
+weft_result gpt_trainer_settle(gpt_trainer *t)
+{
+    for (size_t i = 0; i < t->part_count; i++)
+        GPT_TRY(weft_buckets_acquire(t->parts[i].set, 0, weft_params_count(t->parts[i].params), WEFT_STREAM_HOST));
+    return WEFT_OK;
+}
+
+static weft_result update(gpt_trainer *t, double rate, weft_step_report *report)
 {
     weft_step how = WEFT_STEP_INIT;
     how.lr = (float)rate;
     how.weight_decay = (float)t->options->weight_decay;
     how.clip_norm = (float)t->options->clip;
-    GPT_TRY(run(t, t->training, false, step));
+    how.flags = gpt_is_on(t->switches, GPT_OPTIMIZER) ? 0 : WEFT_STEP_GATHER_LAST;
     return weft_adam_step(t->adam, &how, report);
+}
+
+static double elements_of(const weft_buckets *set)
+{
+    const weft_layout *layout = weft_buckets_layout(set);
+    double elements = 0;
+    for (uint32_t i = 0; i < weft_layout_buffers(layout); i++)
+        elements += (double)weft_layout_buffer_at(layout, i)->elements;
+    return elements;
+}
+
+/* In order of use, as the optimizer does; before each bucket be busy for its share. */
+static weft_result gather(gpt_trainer *t, weft_buckets *set, double ns_an_element)
+{
+    const weft_layout *layout = weft_buckets_layout(set);
+    for (uint32_t k = weft_layout_buckets(layout); k-- > 0;) {
+        uint32_t bucket = weft_layout_order(layout, k);
+        const weft_layout_bucket *b = weft_layout_bucket_at(layout, bucket);
+        if (ns_an_element > 0)
+            gpt_timed_pass(&t->timed, ns_an_element * (double)(b->end - b->start));
+        GPT_TRY(weft_buckets_gather(set, bucket, WEFT_STREAM_HOST));
+    }
+    return WEFT_OK;
+}
+
+/* The same for other ranks, with nothing updated: this rank is only busy for @p ms. */
+static weft_result pretend(gpt_trainer *t, double ms, weft_step_report *report)
+{
+    double elements = 0;
+    GPT_TRY(weft_buckets_reduce(t->sets, (uint32_t)t->part_count, 0));
+    GPT_TRY(weft_buckets_norm(t->sets, (uint32_t)t->part_count, &report->norm));
+    for (size_t i = 0; i < t->part_count; i++)
+        elements += elements_of(t->sets[i]);
+    if (ms > 0 && !gpt_is_on(t->switches, GPT_OPTIMIZER)) {
+        gpt_timed_pass(&t->timed, ms * 1e6);
+        ms = 0;
+    }
+    for (size_t i = 0; i < t->part_count; i++)
+        GPT_TRY(gather(t, t->sets[i], ms * 1e6 / elements));
+    return WEFT_OK;
+}
+
+weft_result gpt_trainer_step(gpt_trainer *t, gpt_way way, uint64_t step, double rate, weft_step_report *report)
+{
+    const gpt_timed *timed = &t->options->timed;
+    GPT_TRY(run_window(t, way, step));
+    GPT_TRY(timed->is_on ? pretend(t, timed->optimizer_ms, report) : update(t, rate, report));
+    return gpt_is_on(t->switches, GPT_PARAM_GATHER) ? WEFT_OK : gpt_trainer_settle(t);
+}
+
+weft_result gpt_trainer_talk(gpt_trainer *t)
+{
+    weft_step_report unused = WEFT_STEP_REPORT_INIT;
+    gpt_device *device = t->model.device;
+    t->model.device = &t->nothing;
+    weft_result result = run_window(t, GPT_SERIAL, 0);
+    if (result == WEFT_OK)
+        result = pretend(t, 0, &unused);
+    t->model.device = device;
+    return result == WEFT_OK ? gpt_trainer_settle(t) : result;
 }
 
 /* Every tensor parallel rank of a last stage has computed the same. */

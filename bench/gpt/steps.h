@@ -6,5 +6,6 @@
 
 weft_result gpt_forward(void *cookie, const weft_pipeline_task *task);
 weft_result gpt_backward(void *cookie, const weft_pipeline_task *task);
+weft_result gpt_sync(void *cookie, uint32_t chunk, uint32_t left);
 
 #endif

@@ -25,6 +25,8 @@ static bool count_reduce(const gpt_tp *tp, size_t count)
 weft_result gpt_tp_gather_start(const gpt_tp *tp, const void *rows, void *all, size_t count, weft_work *work_out)
 {
     *work_out = WEFT_WORK_NONE;
+    if (tp->serial)
+        return gpt_tp_gather(tp, rows, all, count);
     if (!tp->sequence || count_only(tp, WEFT_ALL_GATHER, tp->ranks * count, tp->dtype))
         return WEFT_OK;
     return weft_all_gather_start(tp->comm, rows, all, count, tp->dtype, tp->stream, work_out);
@@ -33,6 +35,8 @@ weft_result gpt_tp_gather_start(const gpt_tp *tp, const void *rows, void *all, s
 weft_result gpt_tp_reduce_start(const gpt_tp *tp, const void *all, void *rows, size_t count, weft_work *work_out)
 {
     *work_out = WEFT_WORK_NONE;
+    if (tp->serial)
+        return gpt_tp_reduce(tp, all, rows, count);
     if (tp->ranks == 1 || count_reduce(tp, count))
         return WEFT_OK;
     if (tp->sequence)

@@ -15,6 +15,7 @@ typedef struct gpt_tp {
     weft_dtype dtype;
     weft_stream stream;
     double *received_bytes; /* not NULL: nothing is sent, what this rank would receive is added here */
+    bool serial;            /* what is started is waited for at once */
 } gpt_tp;
 
 /* What each of @p ranks ranks receives in a reduce-scatter, an all-gather or an all-reduce whose larger buffer has

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "complain.h"
-#include "gpt/meter.h"
+#include "gpt/compare.h"
 #include "gpt/report.h"
 #include "gpt/text.h"
 #include "gpt/trainer.h"
@@ -23,6 +23,7 @@ typedef struct session {
     gpt_data data;
     gpt_trainer trainer;
     gpt_meter meter;
+    gpt_compare compare;
     gpt_times own; /* the sum over steps */
     gpt_setup setup;
     gpt_summary summary;
@@ -121,6 +122,7 @@ static int describe(session *s)
         .tokens_held_out = s->data.tokens.count - s->data.train,
         .unit = s->data.tokens.unit,
         .products = s->trainer.device->products,
+        .is_timed = s->options->timed.is_on,
     };
     if (count_state(s))
         return s->failure.code;
@@ -162,8 +164,22 @@ static weft_result share(session *s, const gpt_times *times, gpt_line *line)
     GPT_TRY(weft_all_reduce_run(s->all, sums, sums, GPT_TIMES + 1, WEFT_FP64, WEFT_SUM, WEFT_STREAM_HOST));
     memcpy(line->times.ms, sums, sizeof line->times.ms);
     line->times = gpt_times_divide(&line->times, s->setup.ranks);
-    line->loss = sums[GPT_TIMES] / line->tokens;
+    line->loss = s->options->timed.is_on ? (double)NAN : sums[GPT_TIMES] / line->tokens;
     line->tokens_per_s = line->tokens / line->times.ms[GPT_TIME_STEP] * 1e3;
+    return WEFT_OK;
+}
+
+static bool is_comparing(const session *s)
+{
+    return s->options->overlap == GPT_OVERLAP_COMPARE;
+}
+
+static weft_result make_step(session *s, int number, double rate, weft_step_report *report, gpt_times *times_out)
+{
+    if (is_comparing(s))
+        return gpt_compare_step(&s->compare, number, rate, report, times_out);
+    GPT_TRY(gpt_trainer_step(&s->trainer, GPT_AS_ASKED, (uint64_t)number, rate, report));
+    *times_out = gpt_meter_lap(&s->meter);
     return WEFT_OK;
 }
 
@@ -174,18 +190,22 @@ static weft_result step(session *s, int number, const gpt_lr *rates, gpt_line *l
     *line = (gpt_line){.step = number,
                        .rate = gpt_lr_at(rates, samples_before),
                        .tokens = (double)s->options->global_batch * s->options->sequence};
-    GPT_TRY(gpt_trainer_step(&s->trainer, (uint64_t)number, line->rate, &report));
-    line->norm = (double)report.norm;
+    gpt_times times;
+    GPT_TRY(make_step(s, number, line->rate, &report, &times));
+    line->norm = s->options->timed.is_on ? (double)NAN : (double)report.norm;
     line->skipped = report.skipped;
-    gpt_times times = gpt_meter_lap(&s->meter);
+    line->serial = is_comparing(s) && gpt_compare_way(number) == GPT_SERIAL;
     gpt_times_add(&s->own, &times);
-    return share(s, &times, line);
+    GPT_TRY(share(s, &times, line));
+    return is_comparing(s) ? gpt_compare_between(&s->compare, number) : WEFT_OK;
 }
 
 static int train(session *s)
 {
     gpt_lr rates = gpt_options_lr(s->options);
     if (gpt_meter_open(&s->meter, s->world, gpt_meter_records(s->options), &s->failure))
+        return s->failure.code;
+    if (is_comparing(s) && gpt_compare_open(&s->compare, &s->trainer, &s->meter, &s->failure))
         return s->failure.code;
     for (int number = 1; number <= s->options->iterations; number++) {
         gpt_line line;
@@ -233,6 +253,8 @@ static int sum_up(session *s)
     if (find_slowest(s))
         return s->failure.code;
     weft_result result = s->trainer.evaluation ? gpt_trainer_evaluate(&s->trainer, &s->summary.loss_held_out) : WEFT_OK;
+    if (result == WEFT_OK && is_comparing(s))
+        result = gpt_compare_result(&s->compare, &s->summary.comparison);
     if (result == WEFT_OK)
         result = gpt_trainer_hash(&s->trainer, &s->summary.weights_hash);
     if (gpt_fail_weft(&s->failure, result))
@@ -264,6 +286,7 @@ static void give_up(session *s)
 
 static void close_all(session *s)
 {
+    gpt_compare_close(&s->compare);
     gpt_meter_close(&s->meter);
     if (s->trainer.all)
         gpt_trainer_close(&s->trainer);
@@ -291,6 +314,6 @@ weft_world_config gpt_train_world(const gpt_run *run)
         return config;
     config.trace = run->options.trace;
     config.timeout_ms = (uint32_t)fmin(run->options.timeout_minutes * 60000, UINT32_MAX);
-    config.trace_records = gpt_meter_records(&run->options);
+    config.trace_records = gpt_meter_ring(&run->options);
     return config;
 }

@@ -10,16 +10,20 @@
 
 /* ---- pipelines ---- */
 
-static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline **pipeline_out)
+static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, gpt_switch_set on, weft_pipeline **pipeline_out)
 {
     weft_schedule *schedule;
-    GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, &schedule));
+    GPT_TRY(gpt_layout_schedule(t->layout, t->options, flags, on, &schedule));
     weft_pipeline_config config = WEFT_PIPELINE_CONFIG_INIT;
     config.count = gpt_shape_message(&t->shape);
     config.dtype = t->shape.dtype;
     config.cookie = t;
     config.forward = gpt_forward;
     config.backward = gpt_backward;
+    config.sync = gpt_sync;
+    config.flags = gpt_is_on(on, GPT_SENDS) ? 0 : WEFT_PIPELINE_WAIT_SENDS;
+    config.lower_flags = (gpt_is_on(on, GPT_RECEIVES) ? 0 : WEFT_LOWER_NO_LOOKAHEAD) |
+                         (gpt_is_on(on, GPT_BUBBLE) ? 0 : WEFT_LOWER_ALIGN_SYNC);
     weft_result result = weft_pipeline_create(t->layout->groups[GPT_PP].comm, schedule, &config, pipeline_out);
     weft_schedule_destroy(schedule);
     return result;
@@ -27,9 +31,12 @@ static weft_result make_pipeline(gpt_trainer *t, uint32_t flags, weft_pipeline *
 
 static int make_pipelines(gpt_trainer *t, gpt_failure *failure)
 {
-    weft_result result = make_pipeline(t, 0, &t->training);
-    if (result == WEFT_OK && gpt_data_held_out_count(t->data) > 0)
-        result = make_pipeline(t, WEFT_SCHEDULE_FORWARD_ONLY, &t->evaluation);
+    const gpt_options *o = t->options;
+    weft_result result = make_pipeline(t, 0, o->switches, &t->training[GPT_AS_ASKED]);
+    if (result == WEFT_OK && o->overlap == GPT_OVERLAP_COMPARE)
+        result = make_pipeline(t, 0, 0, &t->training[GPT_SERIAL]);
+    if (result == WEFT_OK && gpt_data_held_out_count(t->data) > 0 && !o->timed.is_on)
+        result = make_pipeline(t, WEFT_SCHEDULE_FORWARD_ONLY, o->switches, &t->evaluation);
     return gpt_fail_weft(failure, result);
 }
 
@@ -63,7 +70,10 @@ static int open_parts(gpt_trainer *t, gpt_failure *failure)
     if (!slots)
         return gpt_fail(failure, EXIT_FAILED, "no memory for %zu parts of the model", t->shape.virtual_stages);
     for (size_t i = 0; i < t->shape.virtual_stages; i++)
-        slots[i] = weft_pipeline_activations(t->training, (uint32_t)i);
+        for (int way = 0; way < GPT_WAYS && t->training[way]; way++) {
+            size_t kept = weft_pipeline_activations(t->training[way], (uint32_t)i);
+            slots[i] = kept > slots[i] ? kept : slots[i];
+        }
     int code = gpt_trainer_open_parts(t, slots, failure);
     free(slots);
     return code;
@@ -80,10 +90,20 @@ size_t gpt_trainer_place(gpt_trainer *t, void *memory)
     return arena.used_bytes;
 }
 
+static int open_device(gpt_trainer *t, gpt_failure *failure)
+{
+    t->nothing = gpt_nothing_device(&t->shape);
+    if (!t->options->timed.is_on)
+        return gpt_host_open(&t->shape, &t->device, failure);
+    gpt_timed_open(&t->timed, &t->shape);
+    t->device = &t->timed.device;
+    return 0;
+}
+
 /* Activations lie in weft's memory too: tensor parallel ranks reach them without a copy. */
 static int make_model(gpt_trainer *t, gpt_failure *failure)
 {
-    if (gpt_host_open(&t->shape, &t->device, failure))
+    if (open_device(t, failure))
         return failure->code;
     gpt_model_open(&t->model, &t->shape, t->device, t->layout->tensor > 1 ? t->layout->groups[GPT_TP].comm : NULL);
     if (open_parts(t, failure))
@@ -114,7 +134,7 @@ static int make_sets(gpt_trainer *t, gpt_failure *failure)
         if (gpt_part_connect(part, name, t->options, t->layout, t->all, failure) ||
             gpt_part_fill(part, t->options->seed, failure))
             return failure->code;
-        t->sets[i] = part->set;
+        t->sets[chunk_of_set(t, i)] = part->set; /* they are stepped in order of use */
     }
     return 0;
 }
@@ -144,7 +164,8 @@ int gpt_trainer_open(gpt_trainer *t, gpt_failure *failure)
 void gpt_trainer_close(gpt_trainer *t)
 {
     weft_pipeline_destroy(t->evaluation);
-    weft_pipeline_destroy(t->training);
+    for (int way = 0; way < GPT_WAYS; way++)
+        weft_pipeline_destroy(t->training[way]);
     weft_adam_destroy(t->adam);
     gpt_trainer_close_parts(t);
     if (t->device)

@@ -8,6 +8,16 @@
 
 #include "gpt/data.h"
 #include "gpt/part.h"
+#include "gpt/timed.h"
+
+/* The ways to make a step: as the options ask for, and with nothing beside anything. */
+typedef enum gpt_way { GPT_AS_ASKED, GPT_SERIAL, GPT_WAYS } gpt_way;
+
+/* When a step of this rank came where, ns of the clock. */
+typedef struct gpt_watch {
+    int64_t forward_ns, backward_ns;             /* in all forwards, in all backwards */
+    int64_t forward_began_ns, backward_began_ns; /* the first, the last one */
+} gpt_watch;
 
 typedef struct gpt_trainer {
     /* said; borrowed */
@@ -17,19 +27,22 @@ typedef struct gpt_trainer {
     weft_comm *all; /* all ranks */
     gpt_shape shape;
     /* made */
-    gpt_device *device;
+    gpt_device *device, nothing;
+    gpt_timed_device timed;
     gpt_model model;
     void *memory; /* of the model, from weft */
     int32_t *inputs, *targets;
     gpt_part *parts;
     size_t part_count;
-    weft_buckets **sets; /* those of the parts, in the order in which all ranks make theirs */
+    weft_buckets **sets; /* those of the parts, in the same order */
     weft_adam *adam;
-    weft_pipeline *training, *evaluation;
+    weft_pipeline *training[GPT_WAYS], *evaluation; /* NULL: not wanted */
     /* the batch at hand */
+    gpt_switch_set switches;
     bool held_out;
     uint64_t number; /* the step, or the round of an evaluation */
     double loss;     /* of this rank's samples so far: the sum over their tokens, where this rank computes it */
+    gpt_watch watch;
 } gpt_trainer;
 
 /* Make what was not said, with first values in the weights. Collective. Close it in any case. */
@@ -43,8 +56,12 @@ int gpt_trainer_open_parts(gpt_trainer *trainer, const size_t *slots, gpt_failur
 size_t gpt_trainer_place(gpt_trainer *trainer, void *memory);
 void gpt_trainer_close_parts(gpt_trainer *trainer);
 
-/* Train on the batch of step @p step, counted from 1. */
-weft_result gpt_trainer_step(gpt_trainer *trainer, uint64_t step, double rate, weft_step_report *report);
+/* Train on the batch of step @p step, counted from 1. GPT_SERIAL: only with --overlap compare. */
+weft_result gpt_trainer_step(gpt_trainer *trainer, gpt_way way, uint64_t step, double rate, weft_step_report *report);
+/* What a step of GPT_SERIAL says to other ranks, in its order, with nothing computed. Between steps. */
+weft_result gpt_trainer_talk(gpt_trainer *trainer);
+/* Nothing of the last step is under way any more. */
+weft_result gpt_trainer_settle(gpt_trainer *trainer);
 /* What this rank adds to the sum of the losses of the last batch: over all ranks every token counts once. */
 double gpt_trainer_loss(const gpt_trainer *trainer);
 /* The mean loss of the held-out data, as many samples as fill whole batches; at least one batch. Collective. */

@@ -87,11 +87,14 @@ static void name_unit(picture *p, const weft_times_config *times)
 {
     uint32_t f = times->forward ? times->forward : 1, b = times->backward ? times->backward : 1;
     uint32_t w = times->weights ? times->weights : 1;
+    char messages[32] = "none";
+    if (times->message)
+        snprintf(messages, sizeof messages, "%u", times->message);
     if (p->line->split)
-        snprintf(p->unit, sizeof p->unit, "time in slots: F takes %u, B %u, W %u, a B without W %u, messages none", f,
-                 b, w, b + w);
+        snprintf(p->unit, sizeof p->unit, "time in slots: F takes %u, B %u, W %u, a B without W %u, messages %s", f, b,
+                 w, b + w, messages);
     else
-        snprintf(p->unit, sizeof p->unit, "time in slots: F takes %u, B %u, messages none", f, b + w);
+        snprintf(p->unit, sizeof p->unit, "time in slots: F takes %u, B %u, messages %s", f, b + w, messages);
 }
 
 static void name_picture(picture *p, const char *name)

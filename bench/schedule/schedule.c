@@ -17,8 +17,8 @@
 typedef struct values {
     int policy; /* index into the choices; -1 = none */
     int stages, microbatches, chunks, group;
-    int forward_slots, backward_slots, weights_slots;
-    bool forward_only;
+    int forward_slots, backward_slots, weights_slots, message_slots;
+    bool forward_only, run_ahead;
     int queues, batching;
     bool no_lookahead, align_sync;
     bool csv, text;
@@ -43,6 +43,8 @@ static const option table[] = {
     {"g", OPTION_INT, FIELD(group), 1, 16777216, "N",
      "with several chunks: microbatches a chunk takes before the next chunk's turn (default: STAGES)"},
     {"forward-only", OPTION_FLAG, FIELD(forward_only), 0, 0, NULL, "evaluation: no backwards"},
+    {"run-ahead", OPTION_FLAG, FIELD(run_ahead), 0, 0, NULL,
+     "1f1b: two forwards ahead for each stage behind, not one, so that messages hide; keeps more activations"},
     {"queues", OPTION_CHOICE, FIELD(queues), 0, 0, "direction|peer|channel|one",
      "prove it for a backend with a queue for each of these, or with a single one (default direction)"},
     {"batching", OPTION_CHOICE, FIELD(batching), 0, 0, "auto|none|exchange|step",
@@ -54,6 +56,8 @@ static const option table[] = {
      "... the gradient of the input, which is B where backwards are split (default 1)"},
     {"slots-w", OPTION_INT, FIELD(weights_slots), 1, 1000, "N",
      "... the gradients of the weights: W, or the rest of a B that is not split (default 1)"},
+    {"slots-message", OPTION_INT, FIELD(message_slots), 0, 1000, "N",
+     "... a message, from the end of what makes it until it is there (default 0)"},
     {"csv", OPTION_FLAG, FIELD(csv), 0, 0, NULL, "print every action, messages included, as CSV"},
     {"text", OPTION_FLAG, FIELD(text), 0, 0, NULL, "print every action, messages included, a line a stage"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, messages included, as SVG; - = standard output"},
@@ -64,7 +68,8 @@ static const option table[] = {
 static const char usage_format[] =
     "usage: weft schedule --policy %s -p STAGES -m MICROBATCHES [-v CHUNKS] [options]\n"
     "       weft schedule --verify FILE [options]\n\n"
-    "Prints when each stage of a pipeline computes what, if messages take no time, and what it has to keep. Every\n"
+    "Prints when each stage of a pipeline computes what, if no message waits for another, and what it has to keep. "
+    "Every\n"
     "schedule printed has been proved: nothing in it can deadlock, and every tensor arrives where it belongs. Exit\n"
     "code 1: the schedule is wrong; what is wrong is named.";
 
@@ -177,7 +182,7 @@ static int make_schedule(const values *v, weft_schedule **schedule)
     config.microbatches = (uint32_t)v->microbatches;
     config.chunks = (uint32_t)v->chunks;
     config.group = (uint32_t)v->group;
-    config.flags = v->forward_only ? WEFT_SCHEDULE_FORWARD_ONLY : 0;
+    config.flags = (v->forward_only ? WEFT_SCHEDULE_FORWARD_ONLY : 0u) | (v->run_ahead ? WEFT_SCHEDULE_RUN_AHEAD : 0u);
     if (weft_schedule_create(&config, schedule) < 0)
         return complain_of(EXIT_USAGE);
     return lower(v, schedule);
@@ -251,6 +256,7 @@ static int show_times(const values *v, const weft_schedule *s, const weft_stage_
     times.forward = (uint32_t)v->forward_slots;
     times.backward = (uint32_t)v->backward_slots;
     times.weights = (uint32_t)v->weights_slots;
+    times.message = (uint32_t)v->message_slots;
     if (timeline_open(&line, s, &times) < 0)
         return complain_of(EXIT_FAILED);
     int code = v->svg ? draw(v, &line, &times) : print_tables(v, &line, needs);
@@ -281,7 +287,7 @@ static int show(const values *v, const weft_schedule *s)
 /* What fits together? */
 static int check(const values *v, int argc, char **argv)
 {
-    static const char *const shape[] = {"policy", "p", "m", "v", "g", "forward-only"};
+    static const char *const shape[] = {"policy", "p", "m", "v", "g", "forward-only", "run-ahead"};
     for (size_t i = 0; v->verify && i < sizeof shape / sizeof *shape; i++)
         if (options_given(shape[i], argc, argv))
             return complain(EXIT_USAGE, "--verify takes its schedule from the file, so %s%s says nothing",

@@ -80,6 +80,21 @@ TEST(computations_take_the_slots_they_are_given)
                     "12 slots, bubble 50.00 % (12 of 24 slots idle) = (p-1)/(v*m+p-1) = 1/2\n");
 }
 
+TEST(messages_take_the_slots_they_are_given_and_stages_can_run_ahead)
+{
+    CHECK_INT(run("", "--policy 1f1b -p 2 -m 3 --slots-message 1"), 0);
+    CHECK_HAS(said, "stage 0 F0 F1  .  .  .  . B0  - F2 B1  -  .  .  . B2  -\n"
+                    "stage 1  .  . F0 B0  - F1 B1  -  .  . F2 B2  -  .  .  .\n"
+                    "16 slots, ");
+    CHECK_INT(run("", "--policy 1f1b -p 2 -m 3 --slots-message 1 --run-ahead"), 0);
+    CHECK_HAS(said, "stage 0 F0 F1 F2  .  .  . B0  -  . B1  -  . B2  -\n"
+                    "stage 1  .  . F0 B0  - F1 B1  - F2 B2  -  .  .  .\n"
+                    "14 slots, ");
+    CHECK_HAS(said, "\nstage 0             3 |");
+    CHECK_INT(run("", "--policy gpipe -p 2 -m 3 --run-ahead"), 2);
+    CHECK_STR(complained, "weft: policy gpipe cannot be told to run ahead\n");
+}
+
 TEST(what_csv_prints_can_be_verified)
 {
     static char csv[sizeof said];

@@ -112,8 +112,8 @@ TEST(sharded_steps_equal_serial_adam)
 /* Training in many ways, of which none changes a bit: a hash of the weights after 20 clipped steps. */
 static struct variant {
     const char *what;
-    size_t bucket_elements;
-    uint32_t flags;
+    size_t bucket_elements, last_bucket_elements;
+    uint32_t flags, step_flags;
     bool shuffled; /* acquire and mark in another order */
 } variant;
 static uint64_t wanted;      /* the hash of the first variant; 0 = this is the first */
@@ -123,6 +123,7 @@ static void train(rank_state *r)
 {
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
     config.bucket_elements = variant.bucket_elements;
+    config.last_bucket_elements = variant.last_bucket_elements;
     config.flags = variant.flags;
     config.reduction = WEFT_AVERAGE;
     make_set(r, &config);
@@ -144,6 +145,7 @@ static void train(rank_state *r)
             }
         }
         weft_step s = how(0.02f, 0.01f, 0.5f);
+        s.flags = variant.step_flags;
         weft_step_report report = WEFT_STEP_REPORT_INIT;
         CHECK_OK(weft_adam_step(adam, &s, &report));
         CHECK(report.clip < 1 && report.norm > 0.5f);
@@ -160,17 +162,20 @@ static void train(rank_state *r)
 TEST(nothing_but_the_numbers_changes_a_bit_of_the_weights)
 {
     static const struct variant variants[] = {
-        {"nothing", 0, 0, false},
-        {"one param a bucket", 1, 0, false},
-        {"small buckets", 500, 0, false},
-        {"another order of marks", 1, 0, true},
-        {"reductions in the step", 1, WEFT_BUCKETS_REDUCE_AT_STEP, false},
-        {"gathers in the step", 1, WEFT_BUCKETS_GATHER_IN_STEP, false},
-        {"no overlap", 300, WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP, true},
-        {"more padding", 1, WEFT_BUCKETS_PAD_FOR_BUSBW, false},
-        {"no shards", 0, WEFT_BUCKETS_UNSHARDED, false},
-        {"guards", 100, WEFT_BUCKETS_GUARD_UNACQUIRED, false},
-        {"checks", 100, WEFT_BUCKETS_CHECK_FINITE, true},
+        {"nothing", 0, 0, 0, 0, false},
+        {"one param a bucket", 1, 0, 0, 0, false},
+        {"small buckets", 500, 0, 0, 0, false},
+        {"a small last bucket", 0, 10, 0, 0, false},
+        {"a small last bucket behind small ones", 500, 10, 0, 0, true},
+        {"another order of marks", 1, 0, 0, 0, true},
+        {"reductions in the step", 1, 0, WEFT_BUCKETS_REDUCE_AT_STEP, 0, false},
+        {"gathers in the step", 1, 0, WEFT_BUCKETS_GATHER_IN_STEP, 0, false},
+        {"gathers when all is updated", 300, 0, 0, WEFT_STEP_GATHER_LAST, false},
+        {"no overlap", 300, 0, WEFT_BUCKETS_REDUCE_AT_STEP | WEFT_BUCKETS_GATHER_IN_STEP, WEFT_STEP_GATHER_LAST, true},
+        {"more padding", 1, 0, WEFT_BUCKETS_PAD_FOR_BUSBW, 0, false},
+        {"no shards", 0, 0, WEFT_BUCKETS_UNSHARDED, 0, false},
+        {"guards", 100, 0, WEFT_BUCKETS_GUARD_UNACQUIRED, 0, false},
+        {"checks", 100, 0, WEFT_BUCKETS_CHECK_FINITE, 0, true},
     };
     const size_t *sizes = SIZES(300, 17, 1, 640, 129);
     rank_job job = {train, sizes};
@@ -478,6 +483,8 @@ static void refused(rank_state *r)
     CHECK_REFUSED(weft_adam_step(adam, &s, NULL), WEFT_E_INVALID, "weight_decay is -1");
     s = how(0.1f, 0, -2);
     CHECK_REFUSED(weft_adam_step(adam, &s, NULL), WEFT_E_INVALID, "clip_norm is -2");
+    s = how(0.1f, 0, 0), s.flags = 6;
+    CHECK_REFUSED(weft_adam_step(adam, &s, NULL), WEFT_E_INVALID, "no flags 0x6");
     s = how(0.1f, 0, 0);
     weft_step_report report = {0};
     CHECK_REFUSED(weft_adam_step(adam, &s, &report), WEFT_E_INVALID, "weft_step_report.size is 0");

@@ -39,6 +39,14 @@ static void other_config(rank_state *r)
     CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "99 elements a bucket", "', sum, 77 elements a bucket");
 }
 
+static void other_last_bucket(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+    config.last_bucket_elements = r->rank == 1 ? 7 : 9;
+    CHECK_REFUSED(try_set(r, &config), WEFT_E_MISMATCH, "9 for the last", "7 for the last");
+}
+
 static void other_set_name(rank_state *r)
 {
     add_param(r->params, "first", 4, 0);
@@ -73,6 +81,7 @@ TEST(ranks_that_hold_different_params_are_told_which)
     on_ranks(3, NULL, other_shape);
     on_ranks(2, NULL, other_count);
     on_ranks(2, NULL, other_config);
+    on_ranks(2, NULL, other_last_bucket);
     on_ranks(2, NULL, other_set_name);
     on_ranks(4, NULL, other_part);
 }

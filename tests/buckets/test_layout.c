@@ -125,6 +125,75 @@ TEST(a_tied_param_is_alone_and_cut_alike_whatever_lies_before_it)
     }
 }
 
+/* The buckets of params of 100, 3, 4, 5 and 6 elements, the first one tied or not, as text: "65 43210". */
+static void check_tail(size_t last_bucket_elements, uint32_t flags, bool tied, const char *want)
+{
+    static const size_t sizes[] = {100, 3, 4, 5, 6};
+    weft_params *params;
+    CHECK_OK(weft_params_create(&params));
+    for (unsigned i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%u", i);
+        add_param(params, name, sizes[i], i == 0 && tied ? WEFT_PARAM_TIED : 0);
+    }
+    weft_layout_config config = WEFT_LAYOUT_CONFIG_INIT;
+    config.shard_ranks = 2, config.param_alignment = config.bucket_alignment = 1, config.flags = flags;
+    config.last_bucket_elements = last_bucket_elements;
+    weft_layout *layout;
+    CHECK_OK(weft_layout_create(params, &config, &layout));
+    char got[16] = "";
+    size_t used = 0;
+    for (uint32_t b = 0; b < weft_layout_buckets(layout); b++) {
+        const weft_layout_bucket *bucket = weft_layout_bucket_at(layout, b);
+        for (uint32_t i = 0; i < bucket->param_count; i++)
+            used += (size_t)snprintf(got + used, sizeof got - used, "%s%u", b && i == 0 ? " " : "", bucket->params[i]);
+    }
+    CHECK_STR(got, want);
+    weft_layout_destroy(layout);
+    weft_params_destroy(params);
+}
+
+TEST(the_last_bucket_takes_no_more_than_it_must)
+{
+    check_tail(0, 0, false, "43210");
+    check_tail(1, 0, false, "432 10");
+    check_tail(3, 0, false, "432 10");
+    check_tail(4, 0, false, "43 210");
+    check_tail(7, 0, false, "43 210");
+    check_tail(8, 0, false, "4 3210");
+    check_tail(18, 0, false, "43210"); /* all of them: there is nothing before */
+    check_tail(19, 0, false, "43210");
+    check_tail(7, 0, true, "43 21 0");
+    check_tail(7, WEFT_LAYOUT_UNSHARDED, true, "43 210");
+}
+
+TEST(every_buffer_has_a_last_bucket)
+{
+    static const weft_dtype dtypes[] = {WEFT_BF16, WEFT_FP32, WEFT_BF16, WEFT_FP32, WEFT_BF16, WEFT_FP32};
+    weft_params *params;
+    CHECK_OK(weft_params_create(&params));
+    for (int i = 0; i < 6; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        weft_param param = WEFT_PARAM_INIT;
+        param.name = name, param.dtype = dtypes[i], param.dims = 1, param.shape[0] = 64;
+        CHECK_OK(weft_params_add(params, &param, NULL));
+    }
+    weft_layout_config config = WEFT_LAYOUT_CONFIG_INIT;
+    config.last_bucket_elements = 64;
+    weft_layout *layout;
+    CHECK_OK(weft_layout_create(params, &config, &layout));
+    /* bf16: {p4} {p2 p0}; fp32: {p5} {p3 p1} */
+    static const uint32_t buckets[] = {1, 3, 1, 3, 0, 2};
+    for (uint32_t i = 0; i < 6; i++)
+        CHECK_INT(weft_layout_param_at(layout, i)->bucket, buckets[i]);
+    static const uint32_t order[] = {2, 0, 3, 1};
+    for (uint32_t i = 0; i < 4; i++)
+        CHECK_INT(weft_layout_order(layout, i), order[i]);
+    weft_layout_destroy(layout);
+    weft_params_destroy(params);
+}
+
 TEST(frozen_params_lie_nowhere)
 {
     weft_params *params;
@@ -294,6 +363,42 @@ TEST(random_layouts_are_sound)
     }
 }
 
+/* The naive rule: how many of the first params are the tail; 0 = no such tail. */
+static uint32_t tail_of(const weft_params *params, size_t wanted)
+{
+    size_t found = 0;
+    for (uint32_t i = 1; i < weft_params_count(params); i++)
+        if ((found += weft_params_elements(params, i)) >= wanted)
+            return i + 1;
+    return 0;
+}
+
+TEST(random_layouts_with_a_last_bucket_are_sound)
+{
+    for (int round = 0; round < 300; round++) {
+        weft_params *params;
+        CHECK_OK(weft_params_create(&params));
+        size_t count = 1 + random_below(30);
+        for (size_t i = 0; i < count; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "p%zu", i);
+            add_param(params, name, 1 + random_below(2000), random_below(8) ? 0 : WEFT_PARAM_TIED);
+        }
+        weft_layout_config config = WEFT_LAYOUT_CONFIG_INIT;
+        config.shard_ranks = 1 + (int)random_below(17);
+        config.bucket_elements = 2 + random_below(5000);
+        config.last_bucket_elements = 1 + random_below(config.bucket_elements);
+        weft_layout *layout;
+        CHECK_OK(weft_layout_create(params, &config, &layout));
+        check_sound(params, layout, config.shard_ranks);
+        uint32_t tail = tail_of(params, config.last_bucket_elements);
+        if (tail && tail < count)
+            CHECK(weft_layout_param_at(layout, tail)->bucket < weft_layout_param_at(layout, tail - 1)->bucket);
+        weft_layout_destroy(layout);
+        weft_params_destroy(params);
+    }
+}
+
 TEST(layouts_that_cannot_be_counted_are_refused_by_name)
 {
     weft_params *params;
@@ -315,6 +420,10 @@ TEST(layouts_that_cannot_be_counted_are_refused_by_name)
     config = (weft_layout_config)WEFT_LAYOUT_CONFIG_INIT;
     config.flags = 64;
     CHECK_RESULT(weft_layout_create(params, &config, &layout), WEFT_E_INVALID);
+    config = (weft_layout_config)WEFT_LAYOUT_CONFIG_INIT;
+    config.bucket_elements = 10, config.last_bucket_elements = 11;
+    CHECK_RESULT(weft_layout_create(params, &config, &layout), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "last_bucket_elements 11 is more than bucket_elements 10");
     CHECK_OK(weft_layout_create(params, NULL, &layout));
     size_t start, end;
     CHECK_RESULT(weft_layout_shard(layout, 0, 1, &start, &end), WEFT_E_RANGE);

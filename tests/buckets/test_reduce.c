@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reduced gradients against sums worked out by hand: over shards, replicas, experts and tied params. */
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "sets.h"
 
 static float owned_value(const weft_owned *owned, size_t k)
@@ -112,6 +115,71 @@ TEST(tied_copies_get_the_same_sum_on_every_stage)
 {
     on_ranks(4, NULL, tied);
     on_ranks(4, NULL, tied_between_chunks);
+}
+
+/* Of the rank with this world: has it gone on behind the operation with this label? And if so, has another ended? */
+static bool went_on(const weft_world *world, const char *label, const char *other, bool *other_ended)
+{
+    weft_trace_record records[64];
+    size_t count = weft_trace_read(world, 0, records, 64, NULL);
+    bool went = false;
+    for (size_t i = 0; i < count; i++) {
+        const char *text = weft_trace_label_text(world, records[i].label);
+        went |= strcmp(text, label) == 0 && records[i].go;
+        if (strcmp(text, other) == 0)
+            *other_ended = records[i].last;
+    }
+    return went;
+}
+
+static weft_world *_Atomic early_worlds[2];
+
+/* The last stage has the output layer, registered last, and another param; its copy, the embedding, is on the first
+ * stage, which comes to it only when the last one waits for nothing else any more. */
+static void tie_late(rank_state *r)
+{
+    int stage = r->rank / 2, position = r->rank % 2;
+    if (stage == 1)
+        add_param(r->params, "other", 4, 0);
+    uint32_t tied = add_param(r->params, "weight", 2, WEFT_PARAM_TIED | (stage ? WEFT_PARAM_COPY : 0));
+    weft_comm *dp = comm_every(r->world, "dp", 2 * stage, 1, 2), *pair = comm_every(r->world, "tie", position, 2, 2);
+    weft_buckets_sum sum = {.param = tied, .comm = pair};
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.norm = r->all, comms.sums = &sum, comms.sum_count = 1;
+    weft_buckets_config config = packed(1);
+    CHECK_OK(weft_buckets_create(r->params, &comms, &config, &r->set));
+    CHECK_OK(weft_buckets_begin(r->set, 1));
+    if (stage == 1) {
+        CHECK_INT(weft_layout_order(weft_buckets_layout(r->set), 0),
+                  weft_layout_param_at(r->set->layout, tied)->bucket);
+        give(r->set, r->params, tied, 1);
+        give(r->set, r->params, 0, 3);
+        early_worlds[position] = r->world;
+    } else {
+        bool ended = false;
+        weft_world *early;
+        while (!(early = early_worlds[position]) || !went_on(early, "buckets reduce 1", "buckets sum 0", &ended))
+            sched_yield();
+        CHECK(!ended);
+        give(r->set, r->params, tied, 2);
+    }
+    reduce(r);
+    size_t count;
+    const weft_owned *owned = weft_buckets_owned(r->set, &count);
+    for (size_t i = 0; i < count; i++)
+        CHECK(owned_value(&owned[i], 0) == 6);
+    float norm;
+    CHECK_OK(weft_buckets_norm(&r->set, 1, &norm));
+    CHECK(norm == (float)sqrt(6 * 36));
+    weft_buckets_destroy(r->set);
+    r->set = NULL;
+    weft_comm_destroy(pair);
+    weft_comm_destroy(dp);
+}
+
+TEST(a_copy_of_a_tied_param_that_comes_late_holds_nothing_else_back)
+{
+    on_ranks(4, NULL, tie_late);
 }
 
 /* Two tensor parallel ranks, each alone in data: a sharded weight and a replicated bias that saw other tokens. */

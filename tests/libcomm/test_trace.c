@@ -113,6 +113,85 @@ TEST(the_ring_keeps_the_last_records_and_the_table_its_labels)
     ranks_as_threads(1, &config, overflows, NULL);
 }
 
+static void switched(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "switched", NULL);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    uint64_t before = weft_trace_count(world), under_way = weft_span_begin(world, 0, 1);
+    weft_trace_enable(world, 0);
+    weft_work work;
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+    CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    weft_span_end(world, weft_span_begin(world, 0, 2));
+    weft_trace_step(world, 3, weft_trace_now(world));
+    weft_span_end(world, under_way);
+    CHECK_INT(weft_trace_count(world), before + 1);
+    weft_trace_enable(world, 1);
+    weft_trace_step_as(world, 4, weft_trace_now(world), weft_trace_label(world, "serial"));
+    weft_trace_record r[3];
+    CHECK_INT(weft_trace_read(world, before, r, 3, NULL), 2);
+    CHECK_INT(r[0].number, 1);
+    CHECK_INT(r[0].result, WEFT_OK);
+    CHECK_INT(r[1].kind, WEFT_TRACE_STEP);
+    CHECK_INT(r[1].number, 4);
+    CHECK_STR(weft_trace_label_text(world, r[1].label), "serial");
+    weft_comm_destroy(comm);
+}
+
+TEST(what_happens_while_it_is_off_leaves_no_record)
+{
+    ranks_as_threads(2, NULL, switched, NULL);
+}
+
+/* Of each batch in a file all messages are told, numbered by peer, channel and direction. */
+static void exchanged(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm = all_ranks(world, "pair", NULL);
+    uint64_t first = weft_trace_count(world);
+    for (uint64_t i = 1; i <= 2; i++) {
+        float in[2] = {0}, out[2] = {0};
+        weft_p2p m[] = {
+            {.kind = WEFT_SEND, .peer = 1 - rank, .dtype = WEFT_FP32, .buffer = out, .count = 1},
+            {.kind = WEFT_RECV, .peer = 1 - rank, .dtype = WEFT_FP32, .buffer = in, .count = 1},
+            {.kind = WEFT_SEND, .peer = 1 - rank, .channel = 1, .dtype = WEFT_FP32, .buffer = out, .count = 2},
+            {.kind = WEFT_RECV, .peer = 1 - rank, .channel = 1, .dtype = WEFT_FP32, .buffer = in, .count = 2}};
+        CHECK_OK(run_messages(comm, m, 4));
+        weft_trace_record r[5];
+        CHECK_INT(weft_trace_read(world, first, r, 5, &first), 5);
+        CHECK_INT(r[0].kind, WEFT_TRACE_P2P);
+        CHECK_INT(r[0].messages, 4);
+        CHECK_INT(r[0].bytes, 24);
+        for (int k = 0; k < 4; k++) {
+            CHECK_INT(r[k + 1].kind, WEFT_TRACE_MESSAGE);
+            CHECK_INT(r[k + 1].operation, m[k].kind);
+            CHECK_INT(r[k + 1].late_rank, 1 - rank);
+            CHECK_INT(r[k + 1].messages, m[k].channel);
+            CHECK_INT(r[k + 1].number, i);
+            CHECK_INT(r[k + 1].bytes, 4 * m[k].count);
+            CHECK_INT(r[k + 1].comm_entry, r[0].comm_entry);
+        }
+    }
+    weft_comm_destroy(comm);
+}
+
+TEST(messages_are_recorded_in_files)
+{
+    char folder[] = "/tmp/weft-trace-XXXXXX", path[64];
+    CHECK(mkdtemp(folder) != NULL);
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.trace = folder;
+    ranks_as_processes(2, &config, exchanged, NULL);
+    for (int rank = 0; rank < 2; rank++) {
+        snprintf(path, sizeof path, "%s/trace.%d.weft", folder, rank);
+        CHECK(unlink(path) == 0);
+    }
+    rmdir(folder);
+}
+
 static void killed(weft_world *world, void *argument)
 {
     (void)argument;
@@ -164,15 +243,24 @@ TEST(the_file_is_readable_after_a_kill)
     CHECK_INT(h.size, 2);
     CHECK_INT(h.record_bytes, sizeof(weft_trace_record));
     CHECK_STR(h.clock, "CLOCK_MONOTONIC");
-    CHECK_INT(bytes, h.header_bytes + (size_t)h.labels * h.label_bytes + (size_t)h.capacity * h.record_bytes);
+    size_t ring_at = h.header_bytes + (size_t)h.labels * h.label_bytes;
+    size_t comms_at = ring_at + (size_t)h.capacity * h.record_bytes;
+    CHECK_INT(bytes, comms_at + (size_t)h.comms * h.comm_bytes);
     CHECK_INT(h.next, 2);
     weft_trace_record r[2];
-    memcpy(r, file + h.header_bytes + (size_t)h.labels * h.label_bytes, sizeof r);
+    memcpy(r, file + ring_at, sizeof r);
     CHECK_INT(r[0].sequence, 1);
     CHECK_INT(r[0].result, WEFT_OK);
     CHECK_INT(r[1].sequence, 2);
     CHECK_INT(r[1].result, WEFT_PENDING);
     CHECK_STR(file + h.header_bytes + (size_t)r[1].comm * h.label_bytes, "doomed");
+    weft_trace_comm comms[2];
+    memcpy(comms, file + comms_at, sizeof comms);
+    CHECK_INT(r[0].comm_entry, 1);
+    CHECK_INT(comms[1].label, r[0].comm);
+    CHECK_INT(comms[1].rank, 0);
+    CHECK_INT(comms[1].size, 2);
+    CHECK_INT(comms[1].incarnation, 1);
     free(file);
 }
 

@@ -11,15 +11,18 @@
 
 typedef struct how {
     weft_batching batching;
-    uint32_t flags;
+    uint32_t flags, pipeline_flags;
 } how;
 
 static const how hows[] = {{WEFT_BATCHING_AUTO, 0},
                            {WEFT_BATCHING_NONE, 0},
                            {WEFT_BATCHING_NONE, WEFT_LOWER_NO_LOOKAHEAD},
                            {WEFT_BATCHING_NONE, WEFT_LOWER_ALIGN_SYNC},
+                           {WEFT_BATCHING_NONE, 0, WEFT_PIPELINE_WAIT_SENDS},
+                           {WEFT_BATCHING_NONE, WEFT_LOWER_NO_LOOKAHEAD, WEFT_PIPELINE_WAIT_SENDS},
                            {WEFT_BATCHING_EXCHANGE, 0},
                            {WEFT_BATCHING_EXCHANGE, WEFT_LOWER_ALIGN_SYNC},
+                           {WEFT_BATCHING_EXCHANGE, 0, WEFT_PIPELINE_WAIT_SENDS},
                            {WEFT_BATCHING_STEP, 0}};
 enum { HOWS = sizeof hows / sizeof *hows };
 
@@ -40,9 +43,9 @@ static weft_schedule *any_policy(weft_policy policy, uint32_t p, uint32_t m, uin
 }
 
 /* Two windows of one schedule. */
-static void check_schedule(weft_comm *comm, const weft_schedule *s, size_t shape)
+static void check_schedule(weft_comm *comm, const weft_schedule *s, size_t shape, uint32_t flags)
 {
-    trainer t = {.count = shapes[shape % SHAPES][0], .grad_count = shapes[shape % SHAPES][1]};
+    trainer t = {.count = shapes[shape % SHAPES][0], .grad_count = shapes[shape % SHAPES][1], .flags = flags};
     trainer_open(&t, comm, s);
     trainer_check(&t);
     trainer_check(&t);
@@ -56,7 +59,7 @@ static void check_policy(weft_comm *comm, weft_policy policy, uint32_t m, uint32
     for (int i = 0; s && i < HOWS; i++) {
         weft_schedule *lowered = lower(s, WEFT_QUEUES_DIRECTION, hows[i].batching, hows[i].flags);
         if (verify(lowered, WEFT_QUEUES_DIRECTION) == WEFT_OK)
-            check_schedule(comm, lowered, (size_t)(*done)++);
+            check_schedule(comm, lowered, (size_t)(*done)++, hows[i].pipeline_flags);
         else /* not every schedule goes with messages in pairs */
             CHECK(v > 1 && hows[i].batching == WEFT_BATCHING_EXCHANGE);
         weft_schedule_destroy(lowered);
@@ -98,15 +101,23 @@ static void others(weft_world *world, void *argument)
     uint32_t p = (uint32_t)weft_comm_size(comm);
     for (uint32_t v = 1; v <= 2; v++) {
         weft_schedule *s = make(v == 1 ? WEFT_POLICY_1F1B : WEFT_POLICY_INTERLEAVED, p, 2 * p, v, 0);
-        check_schedule(comm, s, v); /* as the policy wrote it */
+        check_schedule(comm, s, v, 0); /* as the policy wrote it */
         weft_schedule *split = split_backwards(s);
-        check_schedule(comm, split, v + 1);
+        check_schedule(comm, split, v + 1, 0);
         weft_schedule *forwards = make_forward_only(WEFT_POLICY_INTERLEAVED, p, 2 * p, v, 0);
-        check_schedule(comm, forwards, v + 2);
+        check_schedule(comm, forwards, v + 2, 0);
         weft_schedule_destroy(s);
         weft_schedule_destroy(split);
         weft_schedule_destroy(forwards);
     }
+    weft_schedule_config ahead = WEFT_SCHEDULE_CONFIG_INIT;
+    ahead.policy = WEFT_POLICY_1F1B, ahead.stages = p, ahead.microbatches = 2 * p + 1;
+    ahead.flags = WEFT_SCHEDULE_RUN_AHEAD;
+    weft_schedule *s;
+    CHECK_OK(weft_schedule_create(&ahead, &s));
+    check_schedule(comm, s, p, 0);
+    check_schedule(comm, s, p + 1, WEFT_PIPELINE_WAIT_SENDS);
+    weft_schedule_destroy(s);
     weft_comm_destroy(comm);
 }
 
@@ -121,8 +132,8 @@ TEST(one_stage_runs_without_a_comm)
 {
     for (uint32_t m = 1; m <= 5; m++) {
         weft_schedule *s = make(WEFT_POLICY_1F1B, 1, m, 1, 0), *split = split_backwards(s);
-        check_schedule(NULL, s, m);
-        check_schedule(NULL, split, m);
+        check_schedule(NULL, s, m, 0);
+        check_schedule(NULL, split, m, 0);
         weft_schedule_destroy(s);
         weft_schedule_destroy(split);
     }
@@ -332,6 +343,37 @@ TEST(sends_go_on_while_their_stage_computes)
 {
     _Atomic int forwards = 0;
     ranks_as_threads(2, NULL, late_waits, (void *)&forwards);
+}
+
+/* Every send has ended, and was waited for, before the computation behind it began. */
+static void waits_at_once(weft_world *world, void *argument)
+{
+    (void)argument;
+    static _Thread_local weft_trace_record records[512];
+    weft_comm *comm = all_ranks(world, "waits", NULL);
+    weft_schedule *s = make(WEFT_POLICY_1F1B, 2, 6, 1, 0);
+    trainer t = {.count = 50000, .grad_count = 50000, .flags = WEFT_PIPELINE_WAIT_SENDS};
+    trainer_open(&t, comm, s);
+    trainer_check(&t);
+    size_t count = weft_trace_read(world, 0, records, 512, NULL), sends = 0;
+    for (size_t i = 0, next; i < count; i++) {
+        if (strncmp(weft_trace_label_text(world, records[i].label), "SEND", 4) != 0)
+            continue;
+        for (next = i; next < count && records[next].kind != WEFT_TRACE_SPAN; next++)
+            ;
+        CHECK(records[i].go && records[i].go >= records[i].last);
+        CHECK(next == count || records[i].go <= records[next].start);
+        sends++;
+    }
+    CHECK_INT(sends, 6);
+    trainer_close(&t);
+    weft_schedule_destroy(s);
+    weft_comm_destroy(comm);
+}
+
+TEST(sends_are_waited_for_at_once_if_told)
+{
+    ranks_as_threads(2, NULL, waits_at_once, NULL);
 }
 
 /* In its first forward stage 1 waits until stage 0 is in its fourth, for which the second send must have ended: so its

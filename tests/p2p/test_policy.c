@@ -30,6 +30,39 @@ TEST(one_f_one_b_runs_ahead_by_the_stages_behind)
     weft_schedule_destroy(s);
 }
 
+static weft_schedule *make_ahead(uint32_t stages, uint32_t microbatches)
+{
+    weft_schedule_config config = WEFT_SCHEDULE_CONFIG_INIT;
+    config.policy = WEFT_POLICY_1F1B, config.stages = stages, config.microbatches = microbatches;
+    config.flags = WEFT_SCHEDULE_RUN_AHEAD;
+    weft_schedule *s;
+    CHECK_OK(weft_schedule_create(&config, &s));
+    return s;
+}
+
+TEST(one_f_one_b_runs_ahead_twice_as_far_if_told)
+{
+    weft_schedule *s = make_ahead(3, 6);
+    CHECK_STR(fb(s, 0), "F0.0 F1.0 F2.0 F3.0 F4.0 B0.0 F5.0 B1.0 B2.0 B3.0 B4.0 B5.0");
+    CHECK_STR(fb(s, 1), "F0.0 F1.0 F2.0 B0.0 F3.0 B1.0 F4.0 B2.0 F5.0 B3.0 B4.0 B5.0");
+    CHECK_STR(fb(s, 2), "F0.0 B0.0 F1.0 B1.0 F2.0 B2.0 F3.0 B3.0 F4.0 B4.0 F5.0 B5.0");
+    weft_schedule_destroy(s);
+}
+
+TEST(a_schedule_that_runs_ahead_is_proved_in_every_kind_of_queues)
+{
+    for (uint32_t p = 1; p <= 6; p++)
+        for (uint32_t m = 1; m <= 16; m++)
+            for (int queues = 0; queues <= WEFT_QUEUES_ONE; queues++)
+                for (uint32_t flags = 0; flags <= (WEFT_LOWER_NO_LOOKAHEAD | WEFT_LOWER_ALIGN_SYNC); flags++) {
+                    weft_schedule *s = make_ahead(p, m);
+                    weft_schedule *out = lower(s, (weft_queues)queues, WEFT_BATCHING_AUTO, flags);
+                    CHECK_OK(verify(out, (weft_queues)queues));
+                    weft_schedule_destroy(out);
+                    weft_schedule_destroy(s);
+                }
+}
+
 TEST(interleaved_takes_groups_through_chunk_after_chunk)
 {
     weft_schedule *s = make(WEFT_POLICY_INTERLEAVED, 2, 4, 2, 0);
@@ -98,6 +131,9 @@ TEST(what_a_policy_cannot_do_is_said_in_one_line)
          WEFT_E_INVALID,
          "5 microbatches in groups of 4 leave a last group of 1, fewer than the 4 stages"},
         {{.policy = WEFT_POLICY_1F1B, .stages = 4, .microbatches = 4, .flags = 8}, WEFT_E_INVALID, "0x8"},
+        {{.policy = WEFT_POLICY_GPIPE, .stages = 4, .microbatches = 4, .flags = WEFT_SCHEDULE_RUN_AHEAD},
+         WEFT_E_INVALID,
+         "gpipe cannot be told to run ahead"},
         {{.policy = WEFT_POLICY_NONE, .stages = UINT32_MAX, .microbatches = UINT32_MAX, .chunks = UINT32_MAX},
          WEFT_E_RANGE,
          "4294967295 stages"},

@@ -91,7 +91,7 @@ TEST(kinds_and_policies_have_names)
     CHECK_STR(weft_policy_string((weft_policy)WEFT_POLICIES), "?");
     CHECK_INT(weft_policy_traits((weft_policy)WEFT_POLICIES), 0);
     CHECK_INT(weft_policy_traits(WEFT_POLICY_NONE), WEFT_POLICY_CHUNKS);
-    CHECK_INT(weft_policy_traits(WEFT_POLICY_1F1B), WEFT_POLICY_WRITES);
+    CHECK_INT(weft_policy_traits(WEFT_POLICY_1F1B), WEFT_POLICY_WRITES | WEFT_POLICY_RUNS_AHEAD);
     CHECK_INT(weft_policy_traits(WEFT_POLICY_INTERLEAVED),
               WEFT_POLICY_WRITES | WEFT_POLICY_CHUNKS | WEFT_POLICY_GROUPS);
 }

@@ -62,7 +62,7 @@ TEST(a_backward_takes_as_long_split_or_not)
     }
 }
 
-TEST(messages_take_no_time)
+TEST(messages_take_no_time_unless_given)
 {
     weft_schedule *s = make(WEFT_POLICY_1F1B, 2, 2, 1, 0), *out = lower(s, WEFT_QUEUES_ONE, WEFT_BATCHING_AUTO, 0);
     CHECK_INT(times(out, 0, 0, 0), 9);
@@ -71,6 +71,56 @@ TEST(messages_take_no_time)
     CHECK_INT(at[3].end, 2);
     weft_schedule_destroy(s);
     weft_schedule_destroy(out);
+}
+
+TEST(messages_that_take_time_delay_who_waits_for_them_and_nobody_else)
+{
+    /*  0  1  2  3  4  5  6  7  8  9  10 11 12
+     *  F0 F1 .  .  .  .  B0 -  .  .  B1 -
+     *  .  .  F0 B0 -  F1 B1 -  .  .            one slot each way  */
+    weft_schedule *s = make(WEFT_POLICY_1F1B, 2, 2, 1, 0);
+    weft_times_config config = WEFT_TIMES_CONFIG_INIT;
+    uint32_t slots;
+    config.message = 1;
+    CHECK_OK(weft_schedule_times(s, &config, at, 8, &slots));
+    CHECK_INT(slots, 11);
+    check_begins((const uint32_t[]){0, 1, 6, 9, 2, 3, 5, 6}, 8);
+    weft_schedule_destroy(s);
+    /* a part that is on the same stage needs no message */
+    s = make(WEFT_POLICY_INTERLEAVED, 1, 2, 2, 0);
+    config.message = 7;
+    CHECK_OK(weft_schedule_times(s, &config, at, weft__schedule_total(s), &slots));
+    CHECK_INT(slots, 2 * 2 * 3);
+    weft_schedule_destroy(s);
+}
+
+static uint32_t ahead_slots(uint32_t flags, uint32_t stages, uint32_t microbatches, uint32_t message)
+{
+    weft_schedule_config config = WEFT_SCHEDULE_CONFIG_INIT;
+    config.policy = WEFT_POLICY_1F1B, config.stages = stages, config.microbatches = microbatches, config.flags = flags;
+    weft_times_config how = WEFT_TIMES_CONFIG_INIT;
+    how.forward = how.backward = how.weights = 4, how.message = message;
+    weft_schedule *s;
+    uint32_t slots;
+    CHECK_OK(weft_schedule_create(&config, &s));
+    CHECK_OK(weft_schedule_times(s, &how, at, weft__schedule_total(s), &slots));
+    weft_schedule_destroy(s);
+    return slots;
+}
+
+/* Filling and draining take p - 1 messages each way, whatever the schedule. Between them messages of up to half a
+ * forward and a backward hide if stages run ahead; else each stage but the last waits for two in a round. */
+TEST(messages_hide_if_stages_run_ahead)
+{
+    for (uint32_t p = 2; p <= 6; p++)
+        for (uint32_t m = 2 * p; m <= 20; m++) {
+            uint32_t none = 12 * (m + p - 1);
+            CHECK_INT(ahead_slots(0, p, m, 0), none);
+            CHECK_INT(ahead_slots(WEFT_SCHEDULE_RUN_AHEAD, p, m, 0), none);
+            for (uint32_t message = 1; message <= 6; message++)
+                CHECK_INT(ahead_slots(WEFT_SCHEDULE_RUN_AHEAD, p, m, message), none + 2 * (p - 1) * message);
+            CHECK(ahead_slots(0, p, m, 1) >= none + 2 * (p - 1) + (m - p));
+        }
 }
 
 /* Slots in which a stage of p idles, over all: (p - 1) / (v m + p - 1), however long forwards and backwards are. */
@@ -114,8 +164,11 @@ TEST(wrong_arguments_of_times_are_refused)
     config.backward = 1, config.weights = UINT32_MAX / 8;
     CHECK_RESULT(weft_schedule_times(s, &config, at, 8, &slots), WEFT_E_RANGE);
     CHECK_HAS(weft_last_error(), "8 actions of up to 536870912 slots");
-    config.weights = 0, config.reserved = 1;
-    CHECK_RESULT(weft_schedule_times(s, &config, at, 8, &slots), WEFT_E_INVALID);
+    config.weights = 0, config.message = UINT32_MAX / 8;
+    CHECK_RESULT(weft_schedule_times(s, &config, at, 8, &slots), WEFT_E_RANGE);
+    CHECK_HAS(weft_last_error(), "8 actions of up to 536870913 slots");
+    config.message = UINT32_MAX;
+    CHECK_RESULT(weft_schedule_times(s, &config, at, 8, &slots), WEFT_E_RANGE);
     CHECK_INT(slots, 77);
     weft_schedule_destroy(s);
 }

@@ -219,6 +219,7 @@ weft_pipeline_config trainer_config(trainer *t, const weft_schedule *schedule)
     config.dtype = WEFT_INT64;
     config.grad_count = t->grad_count;
     config.grad_dtype = WEFT_INT32;
+    config.flags = t->flags;
     config.cookie = t;
     config.forward = t->backwards ? forward : forward_only;
     config.backward = t->split ? backward_input : backward;

@@ -15,6 +15,7 @@ typedef struct trainer {
     /* Set by the test. */
     size_t count, grad_count;
     uint32_t stages, chunks, microbatches;
+    uint32_t flags;        /* WEFT_PIPELINE_* */
     uint32_t late_percent; /* of tasks that take 5 ms more */
     weft_action_kind fail_kind;
     uint32_t fail_microbatch;

@@ -119,8 +119,15 @@ def keys_listed(what):
 def every_key_of_the_reports_is_listed():
     call, *_ = shell("weft perf api --rounds 1 --repeats 10 --json -").splitlines()
     assert list(json.loads(call)) == keys_listed("`weft perf api`, a call"), call
+    way, *_ = shell("weft perf pipeline -t 2 -m 1 --forward 0.1 --message-bytes 4 --rounds 1 --json -").splitlines()
+    assert list(json.loads(way)) == keys_listed("`weft perf pipeline`, a way"), way
     half, *_ = shell("weft perf all_reduce -b 8 -e 8 -n 1 --rotate-bytes 1K --json -").splitlines()
     assert list(json.loads(half)) == keys_listed("`weft perf`, half a row"), half
+    shell("weft run -n 2 -- weft prof cost --pairs 2 --compute 1 --trace keys")
+    report = json.loads(shell("weft prof report keys --json"))
+    assert list(report) == keys_listed("`weft prof report`, one object"), report
+    phase, *_ = shell("weft perf overlap -t 2 --bytes 4K --rounds 1 --compute timed:1 --json -").splitlines()
+    assert list(json.loads(phase)) == keys_listed("`weft perf overlap`, a phase"), phase
     step, end = map(json.loads, gpt("--json", "-").splitlines())
     assert list(step) == keys_listed("`weft gpt`, a step"), step
     assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end
@@ -132,8 +139,8 @@ def labels_of(trace):
     """The texts of the label table, by the format in weft/trace.h."""
     data = trace.read_bytes()
     magic, version, header, record, capacity, labels, label = struct.unpack_from("<Q6I", data)
-    assert (magic, version) == (0x3130656361725457, 1), f"{magic:x} {version}"
-    assert len(data) == header + labels * label + capacity * record
+    assert (magic, version) == (0x3130656361725457, 2), f"{magic:x} {version}"
+    assert len(data) > header + labels * label + capacity * record
     texts = [data[header + i * label:header + (i + 1) * label] for i in range(labels)]
     assert all(text.rstrip(b"\0").isascii() and b"\0" not in text.rstrip(b"\0") for text in texts)
     return [text.rstrip(b"\0").decode() for text in texts]

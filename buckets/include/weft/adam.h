@@ -19,7 +19,9 @@ typedef struct weft_adam_config {
 } weft_adam_config;
 #define WEFT_ADAM_CONFIG_INIT WEFT_SIZED_INIT(weft_adam_config)
 
-/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say.
+/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say, in the order in
+ *  which the forward uses them. So they are stepped, bucket by bucket, and what is used first is gathered first. Ranks
+ *  that share sets have them in the same order; others, of other stages, may have theirs in another.
  *  @param sets  the array is copied; the sets are borrowed and outlive the optimizer.   @param config  copied; NULL =
  *  defaults.   @param adam_out  given, release with weft_adam_destroy().
  *  Threads: owner of the sets.  Blocks: never.  Errors: E_INVALID, E_TWICE (the set has an optimizer), E_NO_MEMORY. */
@@ -31,13 +33,18 @@ WEFT_API void weft_adam_destroy(weft_adam *adam);
  *  other values have been loaded. Threads: owner. Blocks: never. */
 WEFT_API void weft_adam_reset(weft_adam *adam);
 
+enum {
+    WEFT_STEP_GATHER_LAST = 1 /**< Update all that this rank owns before the first gather starts. Default: each bucket's
+                                   gather starts as soon as it is updated, so that the next is updated meanwhile. */
+};
+
 /** How to step: all of it equal on all ranks. */
 typedef struct weft_step {
     size_t size;        /**< Set by WEFT_STEP_INIT. */
     float lr;           /**< Learning rate, before the lr_scale of each param. */
     float weight_decay; /**< But for params with WEFT_PARAM_NO_DECAY. */
     float clip_norm;    /**< Scale gradients by clip_norm / (norm + 1e-6) if that is below 1; 0 = do not. */
-    float reserved;     /**< 0. */
+    uint32_t flags;     /**< WEFT_STEP_*. */
     double divisor;     /**< Gradients are divided by it first, before the norm; 0 = not. */
 } weft_step;
 #define WEFT_STEP_INIT WEFT_SIZED_INIT(weft_step)
@@ -55,8 +62,8 @@ typedef struct weft_step_report {
 #define WEFT_STEP_REPORT_INIT WEFT_SIZED_INIT(weft_step_report)
 
 /** End the window: finish the reductions, take the norm, clip, and bucket by bucket in order of use update what this
- *  rank owns and start to gather it. It returns while params are gathered: acquire them, all of them
- *  before the sets are destroyed.
+ *  rank owns and start to gather it. It returns while params are gathered: acquire them, all of them before the sets
+ *  are destroyed. The trace has a span a bucket, "<set> step", with the bucket's number.
  *  @param how  copied.   @param report_out  may be NULL.
  *  Threads: owner of the sets.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, those of weft_buckets_reduce(), weft_buckets_norm() and weft_buckets_gather(). */

@@ -120,7 +120,13 @@ enum {
 };
 
 /** A param that is summed over further ranks once its bucket is reduced: a tensor parallel replica whose ranks saw
- *  different tokens, or a tied weight. Only the owned part is sent. */
+ *  different tokens, or a tied weight. Only the owned part is sent.
+ *
+ *  Each copy of a tied weight is reduced as soon as its own gradient is final: an output layer's at the beginning of
+ *  the backward. The sum over the copies is started right behind, on a comm of its own, and waits for the last of them;
+ *  nothing else does: other buckets go on, and the end of a window takes the buckets with such a sum last. A weight
+ *  that one rank uses twice (contributions: 2) is not reduced in two parts: the second would be as large as the whole,
+ *  and the sum would be made in another order. */
 typedef struct weft_buckets_sum {
     uint32_t param;   /**< All ranks of the comm must own the same part of it: see WEFT_PARAM_TIED. */
     weft_comm *comm;  /**< Borrowed, outlives the set: the ranks over which it is summed. */
@@ -176,7 +182,8 @@ typedef struct weft_buckets_config {
     weft_reduction reduction;  /**< WEFT_SUM, or WEFT_AVERAGE: over shard and replica ranks, for expert params too. */
     const weft_buckets_arena *arenas; /**< Copied: one for each buffer of the layout; NULL = all memory is weft's. */
     uint32_t arena_count;
-    uint32_t reserved; /**< 0. */
+    uint32_t reserved;           /**< 0. */
+    size_t last_bucket_elements; /**< As in weft_layout_config. */
 } weft_buckets_config;
 #define WEFT_BUCKETS_CONFIG_INIT WEFT_SIZED_INIT(weft_buckets_config)
 
@@ -242,9 +249,10 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_check_whole(const weft_buckets 
  *  Errors: E_INVALID, E_STATE (no microbatch of the window was the last; a param was not marked: names it, its bucket
  *  and how many were), and those of weft_work_finish(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, double divisor);
-/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. Every element is
- *  counted once. The same float on every rank, whatever the buckets. Not finite if any gradient is not: leave the
- *  params as they are then, but gather them all the same.
+/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. The sets that
+ *  were given that comm have the same names on all of its ranks, in any order. Every element is counted once. The same
+ *  float on every rank, whatever the buckets. Not finite if any gradient is not: leave the params as they are then, but
+ *  gather them all the same.
  *  Threads: owner.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, E_STATE (not reduced), and those of weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_norm(weft_buckets *const *sets, uint32_t count, float *norm_out);

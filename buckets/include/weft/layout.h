@@ -7,6 +7,11 @@
  *  reaches bucket_elements, and its end is rounded up so that the shard ranks divide it into equal parts: rank k owns
  *  the k-th part of every bucket, wherever params begin and end. A tied param is alone in its bucket.
  *
+ *  The gradient of a buffer's first param comes last of all, often an embedding's, and what is reduced with it cannot
+ *  hide. With last_bucket_elements a bucket closes before the last params of a buffer: those that follow the first one
+ *  in order of use, as few as together have so many elements, and the first one itself. What was final earlier is then
+ *  on its way while their gradients are computed.
+ *
  *      elements   0            64         192        256        320    384
  *      params     | p3 ....... | p2 ..... |          | p1 ...................|
  *      buckets    | bucket 0 ............ (padding)  | bucket 1 .............|
@@ -30,14 +35,16 @@ enum {
 #define WEFT_LAYOUT_NONE      0xffffffffu /**< For a frozen param: in no buffer, in no bucket. */
 
 typedef struct weft_layout_config {
-    size_t size;               /**< Set by WEFT_LAYOUT_CONFIG_INIT. */
-    size_t bucket_elements;    /**< A bucket closes at this many; 0 = max(40 000 000, 1 000 000 * shard_ranks). */
-    int shard_ranks;           /**< Ranks that share the parts of a bucket; 0 = 1. */
-    int expert_shard_ranks;    /**< The same for buckets of expert params; 0 = shard_ranks. */
-    uint32_t param_alignment;  /**< Elements; 0 = 64. */
-    uint32_t bucket_alignment; /**< Elements; 0 = 128. Bucket ends are multiples of lcm(ranks, this). */
-    uint32_t flags;            /**< WEFT_LAYOUT_*. */
-    uint32_t reserved;         /**< 0. */
+    size_t size;                 /**< Set by WEFT_LAYOUT_CONFIG_INIT. */
+    size_t bucket_elements;      /**< A bucket closes at this many; 0 = max(40 000 000, 1 000 000 * shard_ranks). */
+    int shard_ranks;             /**< Ranks that share the parts of a bucket; 0 = 1. */
+    int expert_shard_ranks;      /**< The same for buckets of expert params; 0 = shard_ranks. */
+    uint32_t param_alignment;    /**< Elements; 0 = 64. */
+    uint32_t bucket_alignment;   /**< Elements; 0 = 128. Bucket ends are multiples of lcm(ranks, this). */
+    uint32_t flags;              /**< WEFT_LAYOUT_*. */
+    uint32_t reserved;           /**< 0. */
+    size_t last_bucket_elements; /**< How many, at least, wait for the gradient of a buffer's first param, without its
+                                    own; at most bucket_elements. 0 = as many as come. */
 } weft_layout_config;
 #define WEFT_LAYOUT_CONFIG_INIT WEFT_SIZED_INIT(weft_layout_config)
 

@@ -86,8 +86,10 @@ typedef struct weft_pipeline_task {
 } weft_pipeline_task;
 
 enum {
-    WEFT_PIPELINE_NO_SPANS = 1 /**< Do not mark computations in the trace. Default: spans "F0", "B0", ... (kind and
+    WEFT_PIPELINE_NO_SPANS = 1,  /**< Do not mark computations in the trace. Default: spans "F0", "B0", ... (kind and
                                     chunk), numbered by microbatch. */
+    WEFT_PIPELINE_WAIT_SENDS = 2 /**< For comparison: wait for every batch that holds a send as soon as it is started.
+                                    Default: when its buffer is wanted again. */
 };
 
 typedef struct weft_pipeline_config {
@@ -97,7 +99,7 @@ typedef struct weft_pipeline_config {
     weft_dtype grad_dtype; /**< Used if grad_count is given. */
     size_t grad_count;     /**< Elements of a gradient; 0 = gradients are as what they belong to. */
     uint32_t flags;        /**< WEFT_PIPELINE_*. */
-    uint32_t reserved;     /**< 0. */
+    uint32_t lower_flags;  /**< WEFT_LOWER_*, for what the schedule lacks. */
     void *cookie;          /**< For the callbacks. */
 
     weft_result (*forward)(void *cookie, const weft_pipeline_task *task);
@@ -115,8 +117,9 @@ typedef struct weft_pipeline_config {
 #define WEFT_PIPELINE_CONFIG_INIT WEFT_SIZED_INIT(weft_pipeline_config)
 
 /** Make the stage of this rank: rank r of @p comm is stage r. What @p schedule lacks of messages, SYNC and numbers of
- *  buffers is added as by weft_schedule_lower(); then it is verified, for the comm's queues, and compared between the
- *  stages. All memory is taken here. If one stage fails, all do, and the comm can still be used.
+ *  buffers is added as by weft_schedule_lower(), with the config's lower_flags; then it is verified, for the comm's
+ *  queues, and compared between the stages. All memory is taken here. If one stage fails, all do, and the comm can
+ *  still be used.
  *  @param comm      borrowed, outlives the pipeline; NULL = one stage without messages (and without spans). Of its
  *  channels 0 and 1 are used; they may be shared by pipelines that are run one after the other, in one order.
  *  @param schedule  copied.   @param config  copied.

@@ -75,16 +75,22 @@ typedef enum weft_policy {
 WEFT_API const char *weft_policy_string(weft_policy policy);
 
 enum {
-    WEFT_POLICY_WRITES = 1, /**< Computations: it is not NONE. */
-    WEFT_POLICY_CHUNKS = 2, /**< It can be given more than one chunk a stage. */
-    WEFT_POLICY_GROUPS = 4, /**< weft_schedule_config.group means something to it. */
-    WEFT_POLICY_SPLITS = 8  /**< Its backwards are split in B and W. */
+    WEFT_POLICY_WRITES = 1,     /**< Computations: it is not NONE. */
+    WEFT_POLICY_CHUNKS = 2,     /**< It can be given more than one chunk a stage. */
+    WEFT_POLICY_GROUPS = 4,     /**< weft_schedule_config.group means something to it. */
+    WEFT_POLICY_SPLITS = 8,     /**< Its backwards are split in B and W. */
+    WEFT_POLICY_RUNS_AHEAD = 16 /**< It takes WEFT_SCHEDULE_RUN_AHEAD. */
 };
 /** What a policy does and takes: WEFT_POLICY_* flags; 0 for what is none. Threads: any. Blocks: never. */
 WEFT_API uint32_t weft_policy_traits(weft_policy policy);
 
 enum {
-    WEFT_SCHEDULE_FORWARD_ONLY = 1 /**< Evaluation: the policy writes no backward. */
+    WEFT_SCHEDULE_FORWARD_ONLY = 1, /**< Evaluation: the policy writes no backward. */
+    WEFT_SCHEDULE_RUN_AHEAD = 2     /**< 1F1B: a stage runs ahead by two forwards for each stage behind it, not one.
+                                         With one a microbatch goes to the next stage and comes back with no time to
+                                         spare, so that every message delays both; with two, messages of up to half a
+                                         forward and a backward hide. Keeps up to twice the activations. INTERLEAVED
+                                         runs ahead so anyway. */
 };
 
 typedef struct weft_schedule_config {
@@ -129,14 +135,15 @@ WEFT_API const weft_action *weft_schedule_actions(const weft_schedule *schedule,
 WEFT_API uint32_t weft_schedule_peer(const weft_schedule *schedule, weft_action_kind kind, uint32_t stage,
                                      uint32_t chunk);
 
-/** What computations take, in slots of time. A backward takes as long whether it is split or not, so that schedules can
- *  be compared. */
+/** What computations and messages take, in slots of time. A backward takes as long whether it is split or not, so that
+ *  schedules can be compared. */
 typedef struct weft_times_config {
     size_t size;       /**< Set by WEFT_TIMES_CONFIG_INIT. */
     uint32_t forward;  /**< F; 0 = 1. */
     uint32_t backward; /**< The gradient of the input: B; 0 = 1. */
     uint32_t weights;  /**< Those of the weights: W, and so much more for a B without W; 0 = 1. */
-    uint32_t reserved; /**< 0. */
+    uint32_t message;  /**< A message, from the end of what makes it until it is there; they do not slow each other
+                            down. 0 = no time. */
 } weft_times_config;
 #define WEFT_TIMES_CONFIG_INIT WEFT_SIZED_INIT(weft_times_config)
 
@@ -145,7 +152,7 @@ typedef struct weft_action_time {
     uint32_t begin, end;
 } weft_action_time;
 
-/** When every action would run if messages took no time.
+/** When every action would run if no message ever waited to be sent or received.
  *  @param config  copied, NULL = defaults.   @param times_out  of every action, stage after stage; for what does not
  *  compute, begin and end are when its stage comes to it. @p count must be the number of all actions.
  *  @param slots_out  slots until all is over.

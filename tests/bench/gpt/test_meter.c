@@ -66,10 +66,14 @@ TEST(the_trace_has_room_for_two_steps)
 {
     gpt_options o = {.layers = 4, .virtual_stages = 1, .micro_batch = 1, .global_batch = 8};
     CHECK_INT(gpt_meter_records(&o), 8192); /* the least */
+    CHECK_INT(gpt_meter_ring(&o), 8192);
+    o.trace = "traces";
+    CHECK_INT(gpt_meter_ring(&o), 16 * 8192);
     o.layers = 32, o.global_batch = 64;
     /* A layer of a tensor parallel rank has 4 operations forward and 6 backward. */
     CHECK(gpt_meter_records(&o) >= 2 * 64 * 32 * 10);
     CHECK(gpt_meter_records(&o) < 2 * 2 * 64 * 32 * 16);
     o.global_batch = 1000000000;
     CHECK_INT(gpt_meter_records(&o), 1 << 20); /* the most */
+    CHECK_INT(gpt_meter_ring(&o), 1 << 20);
 }

@@ -135,13 +135,21 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--make-data=", "--make-data wants");
     check_refused("--json same --html same", "--json and --html cannot both be same");
     check_refused("more", "'more' is no option");
+    check_refused("--overlap compare --train-iters 5", "--overlap compare wants --train-iters of at least 6");
+    check_refused("--overlap-sends --no-overlap-sends", "--overlap-sends and --no-overlap-sends");
+    check_refused("--compute imagined", "--compute is 'imagined'");
+    check_refused("--compute timed:", "--compute is 'timed:'");
+    check_refused("--compute timed:1,2,3,4", "--compute is 'timed:1,2,3,4'");
+    check_refused("--compute timed:-1", "--compute is 'timed:-1'");
+    check_refused("--compute timed:1x", "--compute is 'timed:1x'");
     check_refused("--hidden-size 1000000 --num-attention-heads 1000000 --kv-channels 1000000", "more than this can");
 }
 
 TEST(an_unknown_flag_and_a_wrong_value_are_named)
 {
     check_refused("--no-such-thing", "'--no-such-thing'");
-    check_refused("--overlap compare", "'--overlap'");
+    check_refused("--overlap", "--overlap wants a value");
+    check_refused("--overlap maybe", "--overlap is 'maybe'");
     check_refused("--normalization LayerNorm", "--normalization is 'LayerNorm'");
     check_refused("--position-embedding-type learned_absolute", "--position-embedding-type is 'learned_absolute'");
     check_refused("--num-layers 0", "--num-layers is '0'");
@@ -192,6 +200,37 @@ TEST(the_line_of_defaults_can_be_given_as_flags)
     gpt_options_numbers(&again, numbers_again);
     for (size_t i = 0; i < count; i++)
         CHECK_MSG(alike(numbers[i], numbers_again[i]), "--%s", gpt_options_name(i));
+}
+
+static gpt_switch_set switches_of(const char *line)
+{
+    gpt_options o;
+    gpt_failure failure;
+    CHECK_MSG(read_line(line, &o, &failure) == OPTIONS_GO, "'%s': %s", line, failure.text);
+    return o.switches;
+}
+
+TEST(overlap_speaks_for_all_switches_and_each_for_itself)
+{
+    CHECK_INT(switches_of(""), GPT_FREE_SWITCHES);
+    CHECK_INT(switches_of("--overlap compare"), GPT_FREE_SWITCHES);
+    CHECK_INT(switches_of("--overlap off"), 0);
+    CHECK_INT(switches_of("--overlap-run-ahead"), GPT_ALL_SWITCHES);
+    CHECK_INT(switches_of("--overlap off --overlap-tensor"), 1 << GPT_TENSOR);
+    CHECK_INT(switches_of("--no-overlap-grad-reduce --overlap-param-gather"),
+              GPT_FREE_SWITCHES & ~(1u << GPT_GRAD_REDUCE));
+}
+
+TEST(timed_computing_has_backwards_of_two_forwards_unless_said)
+{
+    gpt_options o;
+    gpt_failure failure;
+    CHECK_INT(read_line("", &o, &failure), OPTIONS_GO);
+    CHECK(!o.timed.is_on);
+    CHECK_INT(read_line("--compute timed:2.5", &o, &failure), OPTIONS_GO);
+    CHECK(o.timed.is_on && o.timed.forward_ms == 2.5 && o.timed.backward_ms == 5 && o.timed.optimizer_ms == 0);
+    CHECK_INT(read_line("--compute timed:1,0,3", &o, &failure), OPTIONS_GO);
+    CHECK(o.timed.forward_ms == 1 && o.timed.backward_ms == 0 && o.timed.optimizer_ms == 3);
 }
 
 TEST(the_rate_is_told_in_samples)
@@ -260,7 +299,13 @@ static const understood taken[] = {
     {"use-distributed-optimizer", NULL, 1, ""},
     {"overlap-grad-reduce", NULL, 1, ""},
     {"overlap-param-gather", NULL, 1, ""},
+    {"overlap", "compare", 2, ""},
+    {"overlap-optimizer", NULL, 1, ""},
+    {"no-overlap-optimizer", NULL, 1, ""},
+    {"overlap-run-ahead", NULL, 1, ""},
+    {"no-overlap-tensor", NULL, 1, ""},
     {"ddp-bucket-size", "10000000", 10000000, ""},
+    {"last-bucket-size", "100000", 100000, ""},
     {"ddp-average-in-collective", NULL, 1, ""},
     {"use-tp-pp-dp-mapping", NULL, 1, ""},
     {"distributed-timeout-minutes", "60", 60, ""},

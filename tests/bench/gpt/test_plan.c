@@ -283,7 +283,7 @@ static void check_sent(ranked *r, weft_world *world, const gpt_plan *plan)
     double sums[GPT_PLAN_WAYS] = {0};
     uint64_t first = weft_trace_count(world);
     weft_step_report report = WEFT_STEP_REPORT_INIT;
-    CHECK_OK(gpt_trainer_step(&r->trainer, 1, 1e-3, &report));
+    CHECK_OK(gpt_trainer_step(&r->trainer, GPT_AS_ASKED, 1, 1e-3, &report));
     size_t room = gpt_meter_records(plan->options);
     CHECK(weft_trace_count(world) - first < room);
     weft_trace_record *records = calloc(room, sizeof *records);

@@ -20,13 +20,13 @@ static void check_keys(const json *object, const char *const *keys, size_t count
 
 TEST(the_json_has_the_promised_keys)
 {
-    static const char *const step[] = {"step",         "loss",    "grad_norm",  "lr",        "tokens",
-                                       "tokens_per_s", "step_ms", "exposed_ms", "hidden_ms", "skipped"};
+    static const char *const step[] = {"step",    "loss",       "grad_norm", "lr",      "tokens", "tokens_per_s",
+                                       "step_ms", "exposed_ms", "hidden_ms", "skipped", "serial"};
     static const char *const summary[] = {
-        "ranks",     "layout",      "params_total", "params_local",  "state_bytes_per_param",
-        "padding",   "loss_first",  "loss_last10",  "loss_held_out", "compute_ms",
-        "hidden_ms", "exposed_ms",  "idle_ms",      "comm_ms",       "hidden_fraction",
-        "eta",       "weights_hash"};
+        "ranks",     "layout",     "params_total", "params_local",  "state_bytes_per_param",
+        "padding",   "loss_first", "loss_last10",  "loss_held_out", "compute_ms",
+        "hidden_ms", "exposed_ms", "idle_ms",      "comm_ms",       "hidden_fraction",
+        "eta",       "comparison", "weights_hash"};
     training t = training_on_threads(2, "--tensor-model-parallel-size 2");
     for (int i = 0; i < t.steps; i++) {
         check_keys(t.lines[i], step, sizeof step / sizeof *step);
@@ -34,7 +34,7 @@ TEST(the_json_has_the_promised_keys)
         CHECK(!json_bool(json_get(t.lines[i], "skipped"), true));
     }
     check_keys(t.summary, summary, sizeof summary / sizeof *summary);
-    CHECK(json_is_null(json_get(t.summary, "eta")));
+    CHECK(json_is_null(json_get(t.summary, "eta")) && json_is_null(json_get(t.summary, "comparison")));
     CHECK_INT(training_number(&t, "ranks"), 2);
     CHECK_STR(training_text(&t, "layout"), "tp2");
     training_forget(&t);

@@ -144,6 +144,24 @@ def limits_and_contention_are_columns():
     assert "# Beside: a matrix product by" in text, text
 
 
+def pipelines_are_held_against_their_schedule():
+    quick = ("-t", "2", "-m", "4", "--forward", "0.5", "--backward", "1", "--message-bytes", "64", "--rounds", "1")
+    rows = [json.loads(line) for line in perf("pipeline", *quick, "--json", "-").stdout.splitlines()]
+    assert [row["way"] for row in rows][:2] == ["1f1b", "1f1b, no look-ahead"] and len(rows) == 10, rows
+    assert len({(row["run_ahead"], row["lookahead"], row["waits_sends"]) for row in rows}) == 8, rows
+    for row in rows:
+        assert (row["stages"], row["microbatches"], row["message_bytes"]) == (2, 4, 64), row
+        assert row["ideal_ms"] == 1.5 * (4 + 2 - 1) and row["activations"] == (3 if row["run_ahead"] else 2), row
+        assert row["step_ms"] >= row["ideal_ms"] and row["ideal_messages_ms"] >= row["ideal_ms"], row  # it sleeps
+    text = perf("pipeline", *quick).stdout
+    assert re.match(r"stages p = 2, microbatches m = 4, forward 0.5 ms, backward 1 ms, message \S+ ms \(64 bytes\); ",
+                    text), text
+    done = run("run", "-n", "2", "--", command, "perf", "pipeline", *quick[2:], "--json", "/no/such/file", code=1)
+    assert done.stderr.count("cannot write '/no/such/file'") == 1 and "ideal" not in done.stdout, done
+    assert "too many" in perf("pipeline", "7", code=2).stderr
+    assert "--forward" in perf("pipeline", "--forward", "0", code=2).stderr
+
+
 def wrong_values_are_counted_in_checked_and_in_timed_calls():
     tap.not_sanitized()
     words = ("broadcast", *SMALL)
@@ -186,5 +204,6 @@ def nonsense_is_refused_by_name():
 tap.main(the_table_is_that_of_nccl_tests, columns_stand_under_their_names,
          every_operation_is_right_on_threads_and_processes, every_way_of_using_buffers_is_checked,
          familiar_names_are_understood, what_is_reported_has_these_keys, several_backends_are_measured_in_turn,
-         limits_and_contention_are_columns, wrong_values_are_counted_in_checked_and_in_timed_calls,
+         limits_and_contention_are_columns, pipelines_are_held_against_their_schedule,
+         wrong_values_are_counted_in_checked_and_in_timed_calls,
          a_deadline_that_passes_has_a_code_of_its_own, nonsense_is_refused_by_name)

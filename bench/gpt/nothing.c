@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that computes nothing and touches no memory. */
-#include "gpt/plan.h"
+#include "gpt/ops.h"
+
+static void close_nothing(gpt_device *device)
+{
+    (void)device;
+}
 
 static void linear(gpt_device *device, size_t rows, size_t in, size_t out, const void *x, const void *w, void *y)
 {
@@ -107,8 +112,9 @@ static void convert(gpt_device *device, size_t count, const void *from, weft_dty
     (void)device, (void)count, (void)from, (void)from_dtype, (void)to, (void)to_dtype;
 }
 
-static const gpt_ops nothing = {
+const gpt_ops gpt_nothing = {
     .name = "nothing",
+    .close = close_nothing,
     .linear = linear,
     .linear_input_grad = linear,
     .linear_weight_grad = linear_weight_grad,
@@ -132,7 +138,7 @@ static const gpt_ops nothing = {
     .convert = convert,
 };
 
-gpt_device gpt_plan_device(const gpt_shape *shape)
+gpt_device gpt_nothing_device(const gpt_shape *shape)
 {
-    return (gpt_device){&nothing, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST, ""};
+    return (gpt_device){&gpt_nothing, GPT_HOST_ACTIVATION, shape->dtype, WEFT_STREAM_HOST, ""};
 }
