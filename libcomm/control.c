@@ -21,7 +21,8 @@
 #define STAY_NS  5000000000ull /* rank 0 for others that have not closed their worlds */
 #define FLUSH_NS 2000000000ull /* for what is still to be sent, and for the other end to have heard it */
 
-/* What may wait for a rank that reads nothing: the last word of all others on a few dozen comms. Past that it is lost. */
+/* What may wait for a rank that reads nothing: the last word of all others on a few dozen comms. Past that it is
+ * lost. */
 #define BACKLOG_BYTES      ((size_t)2 << 20)
 #define BACKLOG_BYTES_EACH ((size_t)64 << 10)
 

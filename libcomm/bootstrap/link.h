@@ -58,7 +58,8 @@ const weft__letter *weft__link_next(weft__link *link, bool *sound_out);
 /* Drop what has come and was not taken. */
 void weft__link_forget(weft__link *link);
 
-/* backlog.c: of @p size bytes of letters, drop those that a later one on their topic makes untrue. How many are left. */
+/* backlog.c: of @p size bytes of letters, drop those that a later one on their topic makes untrue. How many bytes are
+ * left. */
 size_t weft__letters_tidy(unsigned char *letters, size_t size);
 
 static inline const int *weft__letter_addressees(const weft__letter *letter)
