@@ -125,7 +125,8 @@ weft_result weft__comm_cannot_make(const weft_comm *comm)
     return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s cannot make it", comm->name, comm->backend->name);
 }
 
-/* Of one batch: of a caller's, or an exchange with every member. */
+/* Of one batch: of a caller's, or an exchange with every member. Works are pages that cost nothing before they are
+ * used, so a comm of a thousand ranks pays for the exchanges that it has in flight at once, about 0.4 MB each. */
 static size_t most_messages(const weft_comm *comm)
 {
     size_t exchange = 2 * (size_t)comm->size;

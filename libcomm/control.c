@@ -21,6 +21,11 @@
 #define STAY_NS  5000000000ull /* rank 0 for others that have not closed their worlds */
 #define FLUSH_NS 2000000000ull /* for what is still to be sent, and for the other end to have heard it */
 
+/* What may wait for a rank that reads nothing: the last word of all others on a few dozen comms. Past that it is
+ * lost. */
+#define BACKLOG_BYTES      ((size_t)2 << 20)
+#define BACKLOG_BYTES_EACH ((size_t)64 << 10)
+
 enum kind { CARD = 1, BOARD = 2, LOST = 3 }; /* LOST has no content: its sender is lost, and rank 0 says so */
 #define EVERYBODY (-1)                       /* in place of addressees, in letters to rank 0 */
 
@@ -44,9 +49,11 @@ struct weft__control {
     bool *waits_to_send; /* [count]: the engine looks for room */
     pthread_mutex_t lock;
     weft__board *copies; /* [size], of ranks on other machines */
-    struct pollfd *ends; /* [count], for hanging up */
-    bool meets;          /* it has its links */
-    _Atomic bool deaf;   /* the link to rank 0 has ended */
+    _Atomic uint64_t reasons;
+    _Atomic uint64_t *said; /* [size]: which reason was the rank's last; 0 = none */
+    struct pollfd *ends;    /* [count], for hanging up */
+    bool meets;             /* it has its links */
+    _Atomic bool deaf;      /* the link to rank 0 has ended */
 };
 
 static bool is_far(const weft_world *world, int rank)
@@ -66,18 +73,30 @@ static void want_room(weft__control *c, int link, bool wanted)
     epoll_ctl(c->epoll_fd, EPOLL_CTL_MOD, c->links[link].fd, &event);
 }
 
-static weft__letter head_of(enum kind kind, int from, int to_count, size_t bytes)
+/* What a letter is about, for the next on it to take its place while it waits. That a comm was left says nothing else:
+ * it must not take the place of what the card said before. */
+static uint32_t topic_of(enum kind kind, const void *content, size_t bytes)
+{
+    uint32_t slot;
+    if (kind != CARD)
+        return kind;
+    memcpy(&slot, content, sizeof slot);
+    return 1 + 2 * slot + (bytes == offsetof(card_letter, terms));
+}
+
+static weft__letter head_of(enum kind kind, int from, int to_count, const void *content, size_t bytes)
 {
     return (weft__letter){.bytes = (uint32_t)(sizeof(weft__letter) + (size_t)to_count * sizeof(int) + bytes),
                           .kind = kind,
                           .from = from,
-                          .addressees = to_count};
+                          .addressees = to_count,
+                          .topic = topic_of(kind, content, bytes)};
 }
 
 static void send_by(weft__control *c, int link, enum kind kind, int from, const int *to, int to_count,
                     const void *content, size_t bytes)
 {
-    weft__letter head = head_of(kind, from, to_count, bytes);
+    weft__letter head = head_of(kind, from, to_count, content, bytes);
     pthread_mutex_lock(&c->lock);
     (void)weft__link_send(&c->links[link], &head, to, content);
     want_room(c, link, weft__link_is_behind(&c->links[link]));
@@ -88,7 +107,7 @@ static void send_by(weft__control *c, int link, enum kind kind, int from, const 
  * from each to each. */
 static void put_by(weft__control *c, int link, enum kind kind, int from, const void *content, size_t bytes)
 {
-    weft__letter head = head_of(kind, from, 0, bytes);
+    weft__letter head = head_of(kind, from, 0, content, bytes);
     pthread_mutex_lock(&c->lock);
     (void)weft__link_put(&c->links[link], &head, NULL, content);
     want_room(c, link, weft__link_is_behind(&c->links[link]));
@@ -177,6 +196,24 @@ static void alarm_world(weft_world *world)
     weft__error_restore(&said);
 }
 
+/* Behind the copy: who sees the count sees the card. */
+static void count_reason(weft__control *c, int from)
+{
+    uint64_t count = atomic_load(&c->reasons) + 1;
+    atomic_store(&c->said[from], count);
+    atomic_store(&c->reasons, count);
+}
+
+uint64_t weft__control_reasons(const weft_world *world)
+{
+    return world->control ? atomic_load(&world->control->reasons) : 0;
+}
+
+bool weft__control_has_said(const weft_world *world, int rank, uint64_t since)
+{
+    return world->control && atomic_load(&world->control->said[rank]) > since;
+}
+
 static bool hear_card(weft_world *world, int from, const void *content, size_t bytes)
 {
     card_letter letter = {0};
@@ -197,8 +234,10 @@ static bool hear_card(weft_world *world, int from, const void *content, size_t b
     letter.terms.verdict_text[sizeof letter.terms.verdict_text - 1] = 0;
     weft__card *card = &world->control->copies[from].cards[letter.slot];
     weft__board_copy(card, (weft__card_key){letter.name, letter.ranks}, letter.incarnation, letter.left, terms);
-    if (why)
+    if (why) {
+        count_reason(world->control, from);
         alarm_world(world);
+    }
     return true;
 }
 
@@ -294,8 +333,12 @@ static void end_link(weft_world *world, int link, bool sound)
     weft__control *c = world->control;
     pthread_mutex_lock(&c->lock);
     epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->links[link].fd, NULL);
+    bool overrun = c->links[link].overrun;
     weft__link_close(&c->links[link]);
     pthread_mutex_unlock(&c->lock);
+    if (overrun)
+        weft__log(WEFT_LOG_ERROR, "rank %d reads nothing, and more than the %zu bytes wait for it that may: it is lost",
+                  link, c->links[link].most);
     if (!sound)
         weft__log(WEFT_LOG_ERROR, "what comes from rank %d makes no sense: it is not heard any more", link);
     bool closed = atomic_load(&world->boards[link]->state) == WEFT__RANK_CLOSED;
@@ -346,8 +389,9 @@ weft_result weft__control_open(weft_world *world)
     c->links = weft__alloc(count * sizeof *c->links);
     c->waits_to_send = weft__alloc(count * sizeof *c->waits_to_send);
     c->ends = weft__alloc(count * sizeof *c->ends);
+    c->said = weft__alloc(size * sizeof *c->said);
     c->copies = weft__map_pages(size * sizeof *c->copies);
-    if (!c->links || !c->waits_to_send || !c->ends || !c->copies)
+    if (!c->links || !c->waits_to_send || !c->ends || !c->said || !c->copies)
         return WEFT_E_NO_MEMORY;
     c->count = (int)count;
     for (int i = 0; i < c->count; i++)
@@ -377,6 +421,7 @@ weft_result weft__control_meet(weft_world *world, int *links)
         if (links[i] < 0)
             continue;
         weft__link_open(&c->links[i], links[i]);
+        c->links[i].most = BACKLOG_BYTES + (size_t)world->size * BACKLOG_BYTES_EACH;
         struct epoll_event event = {.events = EPOLLIN, .data.u64 = c->data + (uint64_t)i};
         if (epoll_ctl(c->epoll_fd, EPOLL_CTL_ADD, links[i], &event) != 0)
             result = weft__fail_errno("cannot watch a link");
@@ -447,6 +492,7 @@ void weft__control_close(weft_world *world)
     free(c->links);
     free(c->waits_to_send);
     free(c->ends);
+    free((void *)c->said);
     pthread_mutex_destroy(&c->lock);
     free(c);
     world->control = NULL;

@@ -64,7 +64,7 @@ static void *engine_main(void *argument)
     bool populates = false; /* a piece of what the others have added to their heaps, between two turns */
     while (!atomic_load(&p->stop)) {
         struct epoll_event events[16];
-        int n = epoll_wait(p->epoll_fd, events, 16, populates ? 0 : SLEEP_MS);
+        int n = epoll_wait(p->epoll_fd, events, 16, populates ? 0 : weft__wires_sleep_ms(world, SLEEP_MS));
         for (int i = 0; i < n; i++) {
             int index = (int)(uint32_t)events[i].data.u64;
             switch (events[i].data.u64 >> 32) {
@@ -75,7 +75,7 @@ static void *engine_main(void *argument)
                 note_lost_rank(world, index);
                 break;
             case WIRE_HAS_SOMETHING:
-                weft__wire_heard(&world->backends[index]);
+                weft__wire_heard(&world->backends[index], events[i].events);
                 break;
             case LETTER_HAS_COME:
                 weft__control_hear(world, index);
@@ -85,7 +85,7 @@ static void *engine_main(void *argument)
         if (weft__seat_try(p)) {
             if (n == 0 && !populates) {
                 weft__seat_suspect(world, WEFT__ENGINE_SLEEPS);
-                weft__wires_stir(world);
+                weft__wires_doubt(world);
             }
             serve(world);
         } else if (atomic_load(&p->verdicts)) {

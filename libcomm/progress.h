@@ -42,7 +42,7 @@ typedef struct weft__progress {
     _Atomic bool stop;
 
     _Atomic uint64_t heard_ticks; /* when the engine last took up a ring */
-    _Atomic uint64_t lost_wakes;  /* sleeps that ended by time although there was something: a bug */
+    _Atomic uint64_t lost_wakes;  /* sleeps that ended by time although a bell had to ring: a bug; see wire.h */
     _Atomic uint64_t sleeps;
 } weft__progress;
 

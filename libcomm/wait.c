@@ -60,7 +60,7 @@ static void sleep_in_seat(weft_world *world, weft__work *work)
         int n = weft__wires_sleep(world, weft__watchdog_sleep_ms(work, SLEEP_MS));
         if (n == 0) {
             weft__seat_suspect(world, WEFT__CALLER_SLEEPS);
-            weft__wires_stir(world);
+            weft__wires_doubt(world);
         }
     }
     weft__seat_set_asleep(world, WEFT__AWAKE);

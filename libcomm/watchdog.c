@@ -202,9 +202,13 @@ static void fail_if_lost(weft_world *world, weft_comm *comm)
  * have other ways. */
 static void fail_if_told(weft_world *world, weft_comm *comm)
 {
-    for (int i = 0; world->control && comm->connected && i < comm->size; i++) {
+    uint64_t reasons = weft__control_reasons(world), since = comm->reasons;
+    if (reasons == since || !comm->connected)
+        return;
+    comm->reasons = reasons;
+    for (int i = 0; i < comm->size; i++) {
         int rank = comm->ranks[i];
-        if (!world->segments[rank])
+        if (weft__control_has_said(world, rank, since))
             fail_if_said(comm, rank);
     }
 }

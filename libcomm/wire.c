@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "world.h"
 
+#define HUNG_MS 10 /* between two looks at a wire whose descriptor has hung up */
+
 void weft__wires_stir(weft_world *world)
 {
     for (int i = 0; i < world->backend_count; i++)
@@ -27,19 +29,39 @@ bool weft__wires_arm(weft_world *world)
     return true;
 }
 
+int weft__wires_sleep_ms(const weft_world *world, int most_ms)
+{
+    int any_hung = 0;
+    for (int i = 0; i < world->backend_count; i++)
+        any_hung |= atomic_load(&world->backends[i].wire.hung);
+    return any_hung && most_ms > HUNG_MS ? HUNG_MS : most_ms;
+}
+
+void weft__wires_doubt(weft_world *world)
+{
+    for (int i = 0; i < world->backend_count; i++)
+        atomic_store(&world->backends[i].wire.hung, 0);
+    weft__wires_stir(world);
+}
+
 int weft__wires_sleep(weft_world *world, int most_ms)
 {
     struct pollfd fds[1 + WEFT__BACKENDS] = {{.fd = world->progress.bell_fd, .events = POLLIN}};
-    for (int i = 0; i < world->backend_count; i++)
-        fds[1 + i] = (struct pollfd){.fd = world->backends[i].wire.fd, .events = POLLIN};
-    int n = poll(fds, 1 + (nfds_t)world->backend_count, most_ms);
+    for (int i = 0; i < world->backend_count; i++) {
+        const weft__wire *wire = &world->backends[i].wire;
+        fds[1 + i] = (struct pollfd){.fd = atomic_load(&wire->hung) ? -1 : wire->fd, .events = POLLIN};
+    }
+    int n = poll(fds, 1 + (nfds_t)world->backend_count, weft__wires_sleep_ms(world, most_ms));
     if (n <= 0)
         return n;
     if (fds[0].revents)
         weft__segment_hear(world->own, WEFT__CALLER_SLEEPS);
     for (int i = 0; i < world->backend_count; i++)
-        if (fds[1 + i].revents)
+        if (fds[1 + i].revents) {
+            if (fds[1 + i].revents & (POLLHUP | POLLERR))
+                atomic_store(&world->backends[i].wire.hung, WEFT__HUNG_FOR_CALLER);
             weft__wire_stir(&world->backends[i]);
+        }
     return n;
 }
 
@@ -59,7 +81,8 @@ void weft__wires_watch(weft_world *world)
 {
     for (int i = 0; i < world->backend_count; i++) {
         weft__wire *wire = &world->backends[i].wire;
-        if (wire->fd < 0 || atomic_exchange(&wire->watched, true))
+        bool is_known = atomic_load(&wire->hung) == WEFT__HUNG_FOR_ENGINE;
+        if (wire->fd < 0 || is_known || atomic_exchange(&wire->watched, true))
             continue;
         struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u64 = wire->data};
         if (epoll_ctl(world->progress.epoll_fd, EPOLL_CTL_MOD, wire->fd, &event) != 0)
@@ -67,9 +90,11 @@ void weft__wires_watch(weft_world *world)
     }
 }
 
-void weft__wire_heard(weft__backend_instance *instance)
+void weft__wire_heard(weft__backend_instance *instance, uint32_t events)
 {
     atomic_store(&instance->wire.watched, false);
+    if (events & (EPOLLHUP | EPOLLERR))
+        atomic_store(&instance->wire.hung, WEFT__HUNG_FOR_ENGINE);
     weft__wire_stir(instance);
 }
 
@@ -77,7 +102,8 @@ bool weft__wires_guarded(const weft_world *world)
 {
     for (int i = 0; i < world->backend_count; i++) {
         const weft__wire *wire = &world->backends[i].wire;
-        if (wire->fd >= 0 && !(atomic_load(&wire->armed) && atomic_load(&wire->watched)))
+        bool is_heard = atomic_load(&wire->watched) || atomic_load(&wire->hung) == WEFT__HUNG_FOR_ENGINE;
+        if (wire->fd >= 0 && !(atomic_load(&wire->armed) && is_heard))
             return false;
     }
     return true;

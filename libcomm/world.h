@@ -50,8 +50,10 @@ struct weft_world {
 
     weft__trace *trace;
     weft__progress progress;
-    weft__backend_instance *backends;  /* those that serve this world */
-    int backend_count, backends_tried; /* of the registry's */
+    /* Those that serve this world: the seat's, but what `query` needs of the first backend_count stays as it is. */
+    weft__backend_instance *backends;
+    _Atomic int backend_count;
+    int backends_tried; /* of the registry's */
     weft__work_pool works;
 
     weft_comm *comms;     /* list; the seat's */

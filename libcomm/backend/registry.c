@@ -227,7 +227,8 @@ weft_result weft_backend_register(const weft_backend *given)
 
 static weft_result open_one(weft_world *world, const weft_backend *table)
 {
-    weft__backend_instance *instance = &world->backends[world->backend_count];
+    int index = atomic_load(&world->backend_count);
+    weft__backend_instance *instance = &world->backends[index];
     *instance = (weft__backend_instance){.table = table, .wire.fd = -1};
     weft_result result = table->open(world, &instance->state);
     if (result == WEFT_E_UNSUPPORTED)
@@ -236,9 +237,9 @@ static weft_result open_one(weft_world *world, const weft_backend *table)
         return result;
     instance->wire.fd = table->fd(instance->state);
     if (world->progress.has_engine)
-        result = weft__progress_watch(world, world->backend_count);
+        result = weft__progress_watch(world, index);
     if (result == WEFT_OK)
-        world->backend_count++;
+        atomic_store(&world->backend_count, index + 1); /* whoever chooses outside the seat sees all of it */
     else
         table->close(instance->state);
     return result;

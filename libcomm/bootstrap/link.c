@@ -15,6 +15,7 @@
 #include "base/memory.h"
 
 #define READ_BYTES ((size_t)16 << 10) /* at once, at least */
+#define TIDY_BYTES ((size_t)64 << 10) /* that wait, before they are looked through */
 
 _Static_assert(sizeof(weft__letter) % sizeof(int) == 0, "addressees are aligned behind the head");
 
@@ -130,6 +131,14 @@ static size_t write_some(int fd, struct iovec *parts, size_t count)
     return all;
 }
 
+/* Letters lie at odd places behind one that was written in part. */
+static size_t bytes_at(const weft__letters *l, size_t at)
+{
+    weft__letter head;
+    memcpy(&head, l->bytes + at, sizeof head);
+    return head.bytes;
+}
+
 bool weft__link_flush(weft__link *link)
 {
     weft__letters *out = &link->out;
@@ -138,19 +147,39 @@ bool weft__link_flush(weft__link *link)
         if (n == 0)
             return false;
         out->begin += n;
+        while (link->whole < out->begin)
+            link->whole += bytes_at(out, link->whole);
     }
     empty(out);
+    link->whole = link->tidy_at = 0;
     return true;
 }
 
-/* Queue what is behind the first @p skipped bytes. False: no memory, and the link ends. */
+/* Is there room for so many more bytes among those that wait? What has become untrue makes some. */
+static bool may_wait(weft__link *link, size_t bytes)
+{
+    weft__letters *out = &link->out;
+    size_t waiting = out->end - link->whole, tidy_at = link->tidy_at > TIDY_BYTES ? link->tidy_at : TIDY_BYTES;
+    if (waiting + bytes > (link->most && link->most < tidy_at ? link->most : tidy_at)) {
+        waiting = weft__letters_tidy(out->bytes + link->whole, waiting);
+        out->end = link->whole + waiting;
+        link->tidy_at = 2 * (waiting + bytes);
+    }
+    link->overrun |= link->most && waiting + bytes > link->most;
+    return !link->overrun;
+}
+
+/* Queue what is behind the first @p skipped bytes. False: no memory, or too much, and the link ends. */
 static bool put(weft__link *link, const struct iovec *parts, size_t count, size_t bytes, size_t skipped)
 {
     weft__letters *out = &link->out;
-    if (!make_room(out, bytes - skipped)) {
+    bool room = may_wait(link, bytes);
+    size_t begun = link->whole - out->begin; /* bytes */
+    if (!room || !make_room(out, bytes - skipped)) {
         shutdown(link->fd, SHUT_RDWR);
         return false;
     }
+    link->whole = skipped ? out->end + bytes - skipped : out->begin + begun;
     for (size_t i = 0; i < count; i++) {
         size_t skip = skipped < parts[i].iov_len ? skipped : parts[i].iov_len;
         skipped -= skip;

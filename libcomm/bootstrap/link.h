@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A link: letters in order over a connected stream socket that never blocks. What does not fit into the socket waits
- * in memory. One thread reads; who writes is up to the caller's lock. */
+ * in memory, but for what a later letter makes untrue; a reader that lets more wait than may is given up. One thread
+ * reads; who writes is up to the caller's lock. */
 #ifndef WEFT_BOOTSTRAP_LINK_H
 #define WEFT_BOOTSTRAP_LINK_H
 #include <stdbool.h>
@@ -14,6 +15,7 @@ typedef struct weft__letter {
     uint32_t kind;
     int32_t from; /* a rank */
     int32_t addressees;
+    uint32_t topic; /* of letters of one kind and sender to the same addressees, the last on a topic counts; 0 = each */
 } weft__letter;
 
 typedef struct weft__letters { /* bytes on their way */
@@ -24,6 +26,10 @@ typedef struct weft__letters { /* bytes on their way */
 typedef struct weft__link {
     int fd; /* -1 = it has ended */
     weft__letters in, out;
+    size_t whole;            /* in `out`: where letters begin of which nothing was written */
+    size_t tidy_at;          /* so many bytes of them are looked through for what has become untrue */
+    size_t most;             /* so many may be left; 0 = any number */
+    bool overrun;            /* more were, and it ends */
     struct weft__link *next; /* of this process */
 } weft__link;
 
@@ -33,7 +39,7 @@ void weft__link_open(weft__link *link, int fd);
 void weft__link_close(weft__link *link);
 
 /* Write a letter; what the socket does not take is queued, which is all that takes memory. False: the link has ended,
- * or there is no memory and it ends. */
+ * or there is no memory or too much waits, and it ends. */
 bool weft__link_send(weft__link *link, const weft__letter *head, const int *addressees, const void *content);
 /* Queue it only, for whoever has many to write at once. */
 bool weft__link_put(weft__link *link, const weft__letter *head, const int *addressees, const void *content);
@@ -51,6 +57,10 @@ bool weft__link_receive(weft__link *link);
 const weft__letter *weft__link_next(weft__link *link, bool *sound_out);
 /* Drop what has come and was not taken. */
 void weft__link_forget(weft__link *link);
+
+/* backlog.c: of @p size bytes of letters, drop those that a later one on their topic makes untrue. How many bytes are
+ * left. */
+size_t weft__letters_tidy(unsigned char *letters, size_t size);
 
 static inline const int *weft__letter_addressees(const weft__letter *letter)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backends from outside the library: what they leave out is E_UNSUPPORTED, and is never a call of nothing. */
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -372,6 +373,49 @@ static void refused(weft_backend table, weft_result result, const char *says)
 {
     CHECK_RESULT(weft_backend_register(&table), result);
     CHECK_HAS(weft_last_error(), says);
+}
+
+static _Atomic bool all_are_known;
+
+/* Somebody asks again and again which backend serves best, outside of the seat, while others become known. */
+static void *choose_for_ever(void *argument)
+{
+    weft_world *world = argument;
+    weft__backend_instance *instance;
+    weft_backend_facts facts;
+    while (!atomic_load(&all_are_known)) {
+        facts.size = sizeof facts;
+        CHECK_OK(weft__backends_choose(world, NULL, 0, (int[]){0, 1}, 2, &instance, &facts));
+        CHECK_STR(instance->table->name, "local");
+    }
+    return NULL;
+}
+
+static weft_result open_nothing(weft_world *world, void **state_out)
+{
+    *state_out = world;
+    return WEFT_OK;
+}
+
+static void learn_of_more(weft_world *world, void *argument)
+{
+    static char names[8][8];
+    (void)argument;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, choose_for_ever, world) == 0);
+    for (int i = 0; i < 8; i++) {
+        snprintf(names[i], sizeof names[i], "late%d", i);
+        CHECK_OK(weft_backend_register(&(weft_backend){
+            .abi_major = WEFT_BACKEND_ABI, .size = sizeof(weft_backend), .name = names[i], .open = open_nothing}));
+        CHECK_OK(weft__backends_renew(world));
+    }
+    atomic_store(&all_are_known, true);
+    pthread_join(thread, NULL);
+}
+
+TEST(a_backend_may_become_known_while_others_are_chosen)
+{
+    ranks_as_processes(2, NULL, learn_of_more, NULL);
 }
 
 TEST(tables_that_make_no_sense_are_refused)

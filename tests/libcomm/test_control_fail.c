@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -13,7 +14,9 @@
 
 #include "base/memory.h"
 #include "bootstrap/link.h"
+#include "control.h"
 #include "harness/machines.h"
+#include "watchdog.h"
 
 static void nothing(void *cookie, weft_log_level level, const char *line)
 {
@@ -275,6 +278,87 @@ TEST(a_stopped_rank_holds_up_nobody_else)
     stage_wait(3);
     kill(group.pid[1], SIGCONT);
     ranks_expect_all(&group);
+}
+
+/* Rank 1 is stopped, and the comm that it is on says a hundred thousand times that it is stuck. */
+static void one_repeats_itself(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { TIMES = 100000, MOST_KB = 16 << 10 };
+    weft_comm *comm = all_ranks(world, "all", NULL);
+    CHECK_OK(barrier(comm));
+    if (weft_world_rank(world) == 1) {
+        stage_reach(1);
+        stage_wait(3); /* stopped in here */
+        weft__card_view card;
+        CHECK(weft__board_look(world->boards[0], comm->key, comm->use->count, &card));
+        while (card.terms.stuck.number != TIMES) /* the last word comes */
+            CHECK(weft__board_look(world->boards[0], comm->key, comm->use->count, &card));
+    } else {
+        stage_wait(2);
+        struct rusage before, after;
+        CHECK(getrusage(RUSAGE_SELF, &before) == 0);
+        for (uint64_t i = 1; i <= TIMES; i++) {
+            comm->terms.stuck.number = i;
+            weft__board_renew(comm->card, &comm->terms);
+            weft__control_tell_card(world, comm->card, &comm->terms, comm->ranks, comm->size);
+        }
+        CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+        CHECK_MSG(after.ru_maxrss - before.ru_maxrss < MOST_KB, "%ld KiB of letters wait",
+                  after.ru_maxrss - before.ru_maxrss);
+        stage_reach(3);
+    }
+    CHECK_OK(barrier(comm));
+    weft_comm_destroy(comm);
+}
+
+TEST(what_a_stopped_rank_is_told_again_and_again_takes_no_more_memory)
+{
+    quiet();
+    rank_group group = machines_start(2, (int[]){0, 1}, NULL, one_repeats_itself, NULL);
+    stage_wait(1);
+    kill(group.pid[1], SIGSTOP);
+    CHECK(waitpid(group.pid[1], &group.status[1], WUNTRACED) == group.pid[1]);
+    stage_reach(2);
+    stage_wait(3);
+    kill(group.pid[1], SIGCONT);
+    ranks_expect_all(&group);
+}
+
+/* ------------------------------------------------------------------------------------------- what has changed */
+
+/* Whoever says why a comm failed is looked at once for each comm, and nobody else is. */
+static void one_says_why(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *kept = all_ranks(world, "kept", NULL), *bad = all_ranks(world, "bad", NULL);
+    CHECK_OK(barrier(kept));
+    CHECK_INT(weft__control_reasons(world), 0);
+    CHECK_OK(barrier(kept));
+    if (rank == 2)
+        CHECK_OK(weft_comm_abort(bad));
+    while (barrier(bad) == WEFT_OK)
+        ;
+    for (int r = 0; r < 3; r++) /* the others tell what they were told */
+        while (r != rank && !weft__control_has_said(world, r, 0))
+            pause_ms(1);
+    CHECK(!weft__control_has_said(world, rank, 0));
+    CHECK_OK(barrier(kept));
+    weft__progress_enter(world);
+    weft__watchdog_carry_out(world);
+    CHECK_INT(weft__control_reasons(world), 2);
+    for (int r = 0; r < 3; r++)
+        CHECK(!weft__control_has_said(world, r, kept->reasons));
+    weft__progress_leave(world);
+    weft_comm_destroy(bad);
+    weft_comm_destroy(kept);
+}
+
+TEST(only_who_has_said_why_is_looked_at)
+{
+    quiet();
+    machines_run(3, (int[]){0, 1, 2}, NULL, one_says_why, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- nonsense */

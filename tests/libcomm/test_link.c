@@ -242,6 +242,71 @@ TEST(what_a_full_socket_does_not_take_waits_in_memory)
     weft__link_close(&e.link);
 }
 
+/* A letter of 1000 bytes that says which it is. */
+static bool send_about(weft__link *link, int from, uint32_t topic, uint32_t number)
+{
+    uint32_t content[250] = {number};
+    weft__letter head = {
+        .bytes = sizeof head + sizeof(int) + sizeof content, .kind = 7, .from = from, .addressees = 1, .topic = topic};
+    return weft__link_send(link, &head, &(int){(int)topic % 2}, content);
+}
+
+/* Three senders talk about four topics again and again, and now and then about none. Whatever was dropped meanwhile,
+ * the last word of each on each is there, all that has no topic, and everything in its order. */
+TEST(of_letters_on_one_topic_the_last_one_waits)
+{
+    enum { COUNT = 60000, FROM = 3, TOPICS = 5, APART = 1000 };
+    OPEN_ENDS(e);
+    weft__link other;
+    weft__link_open(&other, e.raw);
+    uint32_t last[FROM][TOPICS] = {{0}}, none = 0, wanted_none = 0, heard = 0;
+    size_t most = 0;
+    for (uint32_t n = 1; n <= COUNT; n++) {
+        int from = (int)random_below(FROM);
+        uint32_t topic = n % APART == 0 ? 0 : 1 + random_below(TOPICS - 1);
+        wanted_none += topic == 0;
+        last[from][topic] = n;
+        CHECK(send_about(&e.link, from, topic, n));
+        most = e.link.out.room > most ? e.link.out.room : most;
+    }
+    CHECK_MSG(most < 512 << 10, "%zu bytes for letters of which most say nothing any more", most);
+    bool behind = true;
+    while (behind) {
+        behind = !weft__link_flush(&e.link);
+        CHECK(weft__link_receive(&other));
+        bool sound;
+        for (const weft__letter *letter; (letter = weft__link_next(&other, &sound));) {
+            uint32_t number = *(const uint32_t *)weft__letter_content(letter);
+            CHECK(number > heard);
+            heard = number;
+            none += letter->topic == 0;
+            if (last[letter->from][letter->topic] == number)
+                last[letter->from][letter->topic] = 0;
+        }
+        CHECK(sound);
+    }
+    CHECK_INT(none, wanted_none);
+    for (int from = 0; from < FROM; from++)
+        for (int topic = 1; topic < TOPICS; topic++)
+            CHECK_INT(last[from][topic], 0);
+    weft__link_close(&other);
+    weft__link_close(&e.link);
+}
+
+TEST(a_reader_that_lets_too_much_wait_is_given_up)
+{
+    OPEN_ENDS(e);
+    e.link.most = 256 << 10;
+    uint32_t n = 1;
+    while (n < 100000 && send_about(&e.link, 0, n, n))
+        n++;
+    CHECK(e.link.overrun);
+    size_t waits = e.link.out.end - e.link.out.begin;
+    CHECK_MSG(waits <= 258 << 10 && waits > 250 << 10, "%zu bytes wait", waits);
+    CHECK(!weft__link_receive(&e.link)); /* and so its owner learns of it */
+    close_ends(&e);
+}
+
 TEST(a_letter_that_the_socket_takes_needs_no_memory)
 {
     OPEN_ENDS(e);

@@ -322,6 +322,16 @@ static weft_result open_hung_up(weft_world *world, void **state_out)
     return WEFT_OK;
 }
 
+/* While nothing comes nobody computes; what then comes, the descriptor does not tell. */
+static void *look_and_let_go(void *argument)
+{
+    const writer *by = argument;
+    expect_quiet();
+    atomic_store(&by->wire->let_go_ns, weft__now_ns());
+    atomic_store(&by->wire->let_go, atomic_load(&by->wire->taken));
+    return NULL;
+}
+
 static void hung_up(weft_world *world, void *argument)
 {
     (void)argument;
@@ -332,6 +342,35 @@ static void hung_up(weft_world *world, void *argument)
     expect_quiet();
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     weft_comm_destroy(comm);
+}
+
+static void hung_up_in_flight(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_over(world, "hung");
+    wire *w = instance_of(world, "hung")->state;
+    for (int how = 0; how < MANNERS; how++) {
+        weft_work work;
+        CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+        CHECK_RESULT(weft_work_test(work), WEFT_PENDING);
+        writer by = {.wire = w, .asked_us = -1};
+        CHECK(pthread_create(&by.thread, NULL, look_and_let_go, &by) == 0);
+        while (how != FINISHES && atomic_load(&w->done) < (uint64_t)how + 1)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        wait_for(w, (uint64_t)how + 1, work, (manner)how);
+        pthread_join(by.thread, NULL);
+        double worst_ms = (double)atomic_load(&w->worst_ns) / 1e6;
+        CHECK_MSG(worst_ms < LIMIT_MS || test_is_slow(), "it was looked at %.0f ms late", worst_ms);
+    }
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_comm_destroy(comm);
+}
+
+/* Its descriptor says nothing any more but that it has hung up, and that all the time. */
+TEST(a_descriptor_that_has_hung_up_is_looked_at_by_time_while_something_is_in_flight)
+{
+    CHECK_OK(weft_backend_register(&(weft_backend){WIRE("hung"), .open = open_hung_up, .arm = wire_arm}));
+    ranks_as_processes(2, NULL, hung_up_in_flight, NULL);
 }
 
 TEST(a_descriptor_that_has_hung_up_is_told_of_once)

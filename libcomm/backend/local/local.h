@@ -200,7 +200,7 @@ void weft__plan_slice(const weft__local_comm *lc, const weft_op *op, int member,
 void weft__move_small(weft__local_comm *lc, weft_op *op);
 unsigned weft__move_some(weft__local_comm *lc, weft_op *op, bool *done);
 unsigned weft__move_fused(weft__local_comm *lc, weft_op *op, bool *done);
-/* A part that was claimed of another member's: how much it was. */
+/* A part that was claimed of another member's, to its end. False: it cannot be reached. */
 bool weft__move_helped(weft__local_comm *lc, weft_op *op, weft__move *move);
 /* Can all ranks read the move's source, or all that it sums, where they lie? */
 bool weft__move_is_direct(const weft__local_comm *lc, const weft_op *op, const weft__move *move);
