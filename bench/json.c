@@ -38,6 +38,16 @@ void json_put_number(json_writer *json, const char *key, double number)
         fputs("null", json->out);
 }
 
+void json_put_decimals(json_writer *json, const char *key, double number, int decimals)
+{
+    if (!isfinite(number)) {
+        json_put_null(json, key);
+        return;
+    }
+    begin_value(json, key);
+    fprintf(json->out, "%.*f", decimals, number);
+}
+
 void json_put_whole(json_writer *json, const char *key, int64_t number)
 {
     begin_value(json, key);

@@ -15,6 +15,8 @@ typedef struct json_writer {
 void json_open(json_writer *json, const char *key, char bracket);        /* { or [ */
 void json_close(json_writer *json, char bracket);                        /* } or ] */
 void json_put_number(json_writer *json, const char *key, double number); /* null if it is not finite */
+/* With so many digits behind the point, however large it is; null if it is not finite. */
+void json_put_decimals(json_writer *json, const char *key, double number, int decimals);
 void json_put_whole(json_writer *json, const char *key, int64_t number);
 void json_put_bool(json_writer *json, const char *key, bool is_true);
 void json_put_null(json_writer *json, const char *key);

@@ -42,7 +42,7 @@ static double contrast(svg_colour a, svg_colour b)
 
 svg_colour svg_ink_on(svg_colour fill)
 {
-    return contrast(fill, SVG_PAPER) >= 4.5 ? SVG_PAPER : SVG_INK;
+    return contrast(fill, SVG_PAPER) >= 4.5 ? SVG_PAPER : SVG_INK_ON_COLOUR;
 }
 
 /* ---- text ---- */
@@ -154,13 +154,25 @@ void svg_group_close(FILE *out)
     fputs("</g>\n", out);
 }
 
-void svg_rect(FILE *out, svg_box box, const svg_style *style, const char *tip)
+static void put_box(FILE *out, svg_box box)
 {
-    fputs("<rect", out);
     put_attribute(out, "x", box.x);
     put_attribute(out, "y", box.y);
     put_attribute(out, "width", box.width);
     put_attribute(out, "height", box.height);
+}
+
+void svg_part_open(FILE *out, svg_box box, const char *class)
+{
+    fprintf(out, "<svg class=\"%s\"", class);
+    put_box(out, box);
+    fputs(">\n", out);
+}
+
+void svg_rect(FILE *out, svg_box box, const svg_style *style, const char *tip)
+{
+    fputs("<rect", out);
+    put_box(out, box);
     put_colour(out, "fill", style->fill);
     if (style->radius > 0)
         put_attribute(out, "rx", style->radius);

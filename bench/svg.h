@@ -10,9 +10,11 @@
 
 typedef uint32_t svg_colour; /* 0xrrggbb */
 
-/* The colours that Okabe and Ito chose for being told apart by everybody, and what stands around them. */
+/* The colours that Okabe and Ito chose for being told apart by everybody, and what stands around them. A page turns
+ * what stands around them over where its reader likes it dark; ink on a colour stays. */
 enum {
     SVG_INK = 0x222222,
+    SVG_INK_ON_COLOUR = 0x1a1a1a,
     SVG_MUTED = 0x666666,
     SVG_FRAME = 0xb0b0b0,
     SVG_SHADE = 0xe8e8e8,
@@ -28,7 +30,7 @@ enum {
 
 /* @p share of @p b, the rest of @p a. */
 svg_colour svg_mix(svg_colour a, svg_colour b, double share);
-/* What can be read on @p fill: ink or paper. */
+/* What can be read on the colour @p fill: ink or paper. */
 svg_colour svg_ink_on(svg_colour fill);
 
 typedef struct svg_box {
@@ -55,10 +57,13 @@ typedef struct svg_type {
 void svg_escape(FILE *out, const char *text);
 
 void svg_open(FILE *out, double width, double height, const char *title);
-void svg_close(FILE *out);
+void svg_close(FILE *out); /* also of a part */
 /* What stands between the two is one thing of this class. */
 void svg_group_open(FILE *out, const char *class);
 void svg_group_close(FILE *out);
+
+/* A picture in the picture, whose lengths count from its corner, and which cuts off what is outside. */
+void svg_part_open(FILE *out, svg_box box, const char *class);
 
 /* @p tip is shown by viewers that have a pointer; NULL = nothing. */
 void svg_rect(FILE *out, svg_box box, const svg_style *style, const char *tip);

@@ -83,15 +83,19 @@ static places places_of(uint32_t records)
 /* A second look at both clocks, as late as can be, tells their rates best. */
 static void look_at_clocks(weft_trace_header *header)
 {
+    uint64_t tick, ns;
+    weft__read_clocks(&tick, &ns);
     __atomic_store_n(&header->monotonic1_ns, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&header->tick1, weft__ticks(), __ATOMIC_RELEASE);
-    __atomic_store_n(&header->monotonic1_ns, weft__now_ns(), __ATOMIC_RELEASE);
+    __atomic_store_n(&header->tick1, tick, __ATOMIC_RELEASE);
+    __atomic_store_n(&header->monotonic1_ns, ns, __ATOMIC_RELEASE);
 }
 
 static void fill_header(weft_trace_header *header, const weft__trace_owner *owner, uint32_t records)
 {
     struct timespec now;
+    uint64_t tick, ns;
     clock_gettime(CLOCK_REALTIME, &now);
+    weft__read_clocks(&tick, &ns);
     *header = (weft_trace_header){.version = WEFT_TRACE_VERSION,
                                   .header_bytes = HEADER_BYTES,
                                   .record_bytes = sizeof(weft_trace_record),
@@ -101,8 +105,8 @@ static void fill_header(weft_trace_header *header, const weft__trace_owner *owne
                                   .rank = owner->rank,
                                   .size = owner->size,
                                   .ns_per_tick = weft__ns_per_tick(),
-                                  .tick0 = weft__ticks(),
-                                  .monotonic0_ns = weft__now_ns(),
+                                  .tick0 = tick,
+                                  .monotonic0_ns = ns,
                                   .realtime0_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
                                   .clock = "CLOCK_MONOTONIC",
                                   .comms = WEFT_TRACE_COMMS,

@@ -93,7 +93,8 @@ static inline uint32_t weft__index_find(const weft__index *x, weft_action_kind k
     return *weft__index_at(x, kind, part, microbatch);
 }
 
-/* When each action would run, stage after stage, if it took @p slots; *slots_out = when all is over. @p joined: a backward that could start together with the forward before it does. */
+/* When each action would run, stage after stage, if it took @p slots; *slots_out = when all is over. @p joined: a
+ * backward that could start together with the forward before it does. */
 typedef struct weft__slots {
     uint32_t forward, backward, split_backward, weights; /* F, B, B with a W, W: none is 0 */
     uint32_t message;                                    /* from one stage to another */

@@ -4,24 +4,10 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "bars.h"
 #include "gpt/report.h"
-#include "legend.h"
+#include "page.h"
 #include "plural.h"
-
-static const char head[] =
-    "<meta charset=\"utf-8\"/>\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-    "<style>\n"
-    ":root { color-scheme: light; }\n"
-    "body { background: #ffffff; color: #222222; font: 16px/1.5 sans-serif; margin: 2em auto; max-width: 900px;\n"
-    "  padding: 0 1em; }\n"
-    "h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin: 1.6em 0 0.4em; }\n"
-    "p { margin: 0.4em 0; } p.note { color: #666666; font-size: 0.85em; }\n"
-    "svg { display: block; height: auto; max-width: 100%; }\n"
-    "table { border-collapse: collapse; font-size: 0.95em; }\n"
-    "th { font-weight: normal; text-align: left; color: #666666; padding: 0.15em 2em 0.15em 0; }\n"
-    "td { font-variant-numeric: tabular-nums; }\n"
-    "</style>\n";
 
 /* ---- the loss ---- */
 
@@ -134,70 +120,33 @@ static void put_losses(FILE *out, const gpt_page *page)
     draw_losses(&c);
     svg_close(out);
     if (steps_a_point(&c) > 1)
-        fprintf(out, "<p class=\"note\">Each point is the mean of %d steps.</p>\n", steps_a_point(&c));
+        page_text(out, "p class=\"note\"", "Each point is the mean of %d steps.", steps_a_point(&c));
 }
 
 /* ---- times ---- */
 
-enum { BAR = 34, BAR_GAP = 14, WHO = 200, TIMES_RIGHT = 90 }; /* pixels */
-
-static const svg_colour time_colours[GPT_TIMES] = {
-    [GPT_TIME_COMPUTING_ONLY] = SVG_BLUE,
-    [GPT_TIME_HIDDEN] = SVG_GREEN,
-    [GPT_TIME_EXPOSED] = SVG_ORANGE,
-    [GPT_TIME_IDLE] = SVG_FRAME,
-};
-
-static double sum_of(const gpt_times *t)
+static bars_row row_of(const gpt_times *t)
 {
-    double sum = 0;
-    for (int i = 0; i < GPT_TIMES; i++)
-        sum += gpt_times_shown[i].column ? t->ms[i] : 0;
-    return sum;
-}
-
-static void draw_bar(FILE *out, const char *who, const gpt_times *t, double longest, double y)
-{
-    double x = WHO, scale = longest > 0 ? (WIDTH - WHO - TIMES_RIGHT) / longest : 0;
-    char text[64];
-    svg_group_open(out, "times");
-    svg_text(out, 0, y + BAR / 2.0, &(svg_type){.size = LETTERS, .colour = SVG_INK}, "%s", who);
-    for (int i = 0; i < GPT_TIMES; i++) {
-        svg_box box = {x, y, t->ms[i] * scale, BAR};
-        if (!gpt_times_shown[i].column)
-            continue;
-        snprintf(text, sizeof text, "%s: %.2f ms", gpt_times_shown[i].column, t->ms[i]);
-        svg_rect(out, box, &(svg_style){.fill = time_colours[i]}, text);
-        snprintf(text, sizeof text, "%.1f", t->ms[i]);
-        if (svg_text_width(text, LETTERS) + 4 <= box.width)
-            svg_text(out, x + box.width / 2, y + BAR / 2.0,
-                     &(svg_type){.size = LETTERS, .colour = svg_ink_on(time_colours[i]), .anchor = SVG_MIDDLE}, "%s",
-                     text);
-        x += box.width;
-    }
-    svg_text(out, x + 8, y + BAR / 2.0, &(svg_type){.size = LETTERS, .colour = SVG_INK}, "%.1f ms", sum_of(t));
-    svg_group_close(out);
+    return (bars_row){
+        .ms = {t->ms[GPT_TIME_COMPUTING_ONLY], t->ms[GPT_TIME_HIDDEN], t->ms[GPT_TIME_EXPOSED], t->ms[GPT_TIME_IDLE]}};
 }
 
 static void put_times(FILE *out, const gpt_page *page)
 {
     const gpt_summary *s = page->summary;
-    double longest = fmax(sum_of(&s->times), sum_of(&s->slowest));
-    int bars = page->setup->ranks > 1 ? 2 : 1;
-    double legend_y = bars * (BAR + BAR_GAP) + LEGEND_LINE;
-    char who[48];
-    legend meaning = {0};
-    for (int i = 0; i < GPT_TIMES; i++)
-        if (gpt_times_shown[i].column)
-            legend_add(&meaning, LEGEND_BOX, time_colours[i], gpt_times_shown[i].column);
-    svg_open(out, WIDTH, legend_y + LEGEND_LINE, "the time of a step");
-    snprintf(who, sizeof who, "mean of %d rank%s", page->setup->ranks, plural(page->setup->ranks, "s"));
-    draw_bar(out, who, &s->times, longest, 4);
-    snprintf(who, sizeof who, "rank %d, computed longest", s->slowest_rank);
-    if (bars > 1)
-        draw_bar(out, who, &s->slowest, longest, 4 + BAR + BAR_GAP);
-    legend_draw(&meaning, out, WHO, legend_y, WIDTH - WHO);
-    svg_close(out);
+    int ranks = page->setup->ranks;
+    bars_row rows[] = {row_of(&s->times), row_of(&s->slowest)};
+    snprintf(rows[0].who, sizeof rows[0].who, "mean of %d rank%s", ranks, plural(ranks, "s"));
+    snprintf(rows[1].who, sizeof rows[1].who, "rank %d, computed longest", s->slowest_rank);
+    bars_draw(out, &(bars){.title = "the time of a step",
+                           .parts = bars_step,
+                           .part_count = BARS_STEP,
+                           .rows = rows,
+                           .row_count = ranks > 1 ? 2 : 1,
+                           .width = WIDTH,
+                           .bar = 34,
+                           .gap = 14,
+                           .who = 200});
 }
 
 /* ---- figures ---- */
@@ -253,19 +202,20 @@ void gpt_html_page(FILE *out, const gpt_page *page)
 {
     const gpt_setup *s = page->setup;
     int steps = page->options->iterations;
-    fprintf(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n%s<title>weft gpt on %d rank%s</title>\n</head>\n", head,
-            s->ranks, plural(s->ranks, "s"));
-    fprintf(out, "<body>\n<h1>A GPT trained by weft on %d rank%s</h1>\n", s->ranks, plural(s->ranks, "s"));
-    fprintf(out, "<p>%d step%s in %.1f s: the loss went from %.3f to %.3f nats a %s.</p>\n", steps, plural(steps, "s"),
-            page->seconds, page->summary->loss_first, page->summary->loss_last10, s->unit);
-    fputs("<h2>Loss</h2>\n", out);
+    char title[64], heading[64];
+    snprintf(title, sizeof title, "weft gpt on %d rank%s", s->ranks, plural(s->ranks, "s"));
+    snprintf(heading, sizeof heading, "A GPT trained by weft on %d rank%s", s->ranks, plural(s->ranks, "s"));
+    page_open(out, &(page_head){.title = title, .heading = heading, .width = WIDTH + 40});
+    page_text(out, "p", "%d step%s in %.1f s: the loss went from %.3f to %.3f nats a %s.", steps, plural(steps, "s"),
+              page->seconds, page->summary->loss_first, page->summary->loss_last10, s->unit);
+    page_text(out, "h2", "Loss");
     put_losses(out, page);
-    fputs("<h2>Where the time of a step went</h2>\n", out);
+    page_text(out, "h2", "Where the time of a step went");
     put_times(out, page);
-    fputs("<p class=\"note\">Milliseconds a step. Computing only: no operation of weft under way. Hidden: computing "
-          "while some was. Exposed: waiting while some was, ranks that came late included. Idle: waiting while none "
-          "was.</p>\n<h2>Figures</h2>\n",
-          out);
+    page_text(out, "p class=\"note\"",
+              "Milliseconds a step. Computing only: no operation of weft under way. Hidden: computing while some was. "
+              "Exposed: waiting while some was, ranks that came late included. Idle: waiting while none was.");
+    page_text(out, "h2", "Figures");
     put_figures(out, page);
-    fputs("</body>\n</html>\n", out);
+    page_close(out);
 }

@@ -8,41 +8,18 @@
 
 #include "complain.h"
 #include "perf/product.h"
+#include "perf/ranks.h"
 #include "perf/sweep.h"
 #include "subcommands.h"
 
-/* Threads of one process are all the ranks there are: not beside those of a launcher. */
-static int refuse_launcher(int threads)
-{
-    weft_world *world;
-    if (weft_world_open(NULL, &world) != WEFT_OK)
-        return complain(EXIT_FAILED, "%s", weft_last_error());
-    int ranks = weft_world_size(world), rank = weft_world_rank(world);
-    weft_world_close(world);
-    if (ranks == 1)
-        return EXIT_DONE;
-    return rank ? EXIT_USAGE
-                : complain(EXIT_USAGE, "-t, -g: %d threads, but the launcher has started %d ranks: say one of them",
-                           threads, ranks);
-}
-
 static int run(const perf_settings *s, const char *name)
 {
-    perf_job job = {.settings = s, .name = name, .bind = s->threads * s->gpus > 1};
+    int threads = s->threads * s->gpus;
+    perf_job job = {.settings = s, .name = name, .bind = threads > 1};
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
-    weft_result result;
-    int threads = s->threads * s->gpus, code = threads > 1 ? refuse_launcher(threads) : EXIT_DONE;
-    if (code != EXIT_DONE)
-        return code;
     config.timeout_ms = (uint32_t)s->timeout_s * 1000;
-    if (threads > 1)
-        result = weft_team_run(threads, &config, perf_sweep, &job);
-    else
-        result = weft_world_run(&config, perf_sweep, &job);
-    if (result != WEFT_OK)
-        return complain(result == WEFT_E_TIMEOUT ? EXIT_DEADLINE : EXIT_FAILED, "%s",
-                        *weft_last_error() ? weft_last_error() : weft_result_string(result));
-    return atomic_load(&job.code);
+    int code = perf_ranks_run(threads, &config, perf_sweep, &job);
+    return code == EXIT_DONE ? atomic_load(&job.code) : code;
 }
 
 /* @p main_argv: main()'s, if the command may start itself again. */

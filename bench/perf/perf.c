@@ -7,6 +7,7 @@
 #include "perf/api.h"
 #include "perf/conform/conform.h"
 #include "perf/operations_run.h"
+#include "perf/overlap/command.h"
 #include "perf/pipeline.h"
 #include "subcommands.h"
 
@@ -17,6 +18,7 @@ static const struct {
     {"api", "what weft's own calls cost, apart from the moving of bytes", perf_api},
     {"conform", "whether a backend keeps its contract", perf_conform},
     {"limits", "what memory allows: the traffic of operations without waiting for others", perf_limits},
+    {"overlap", "how much communication in buckets hides behind computing, by their size", perf_overlap},
     {"pipeline", "how near the step of a pipeline comes to what its schedule allows", perf_pipeline},
 };
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft perf pipeline`: runs a pipeline whose computing is timed, in every way to treat its messages, and holds its step
- * against what the schedule allows. Ways are measured in turn, round by round. */
+/* `weft perf pipeline`: runs a pipeline whose computing is timed, in every way to treat its messages, and holds its
+ * step against what the schedule allows. Ways are measured in turn, round by round. */
 #include "perf/pipeline.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -23,6 +24,7 @@ typedef struct values {
     double forward_ms, backward_ms, message_ms;
     size_t message_bytes;
     const char *json;
+    atomic_bool complained; /* rank 0 has said why it ends */
 } values;
 
 #define FIELD(name) offsetof(values, name)
@@ -70,13 +72,14 @@ enum { WAYS = sizeof ways / sizeof *ways };
 /* ------------------------------------------------------------------------------------------- a stage */
 
 typedef struct stage {
-    const values *v;
+    values *v;
     weft_world *world;
     weft_comm *comm;
     double message_ms; /* of one by itself */
     size_t elements;   /* of a message */
     weft_pipeline *pipelines[WAYS];
     double *step_ms; /* a way: its rounds */
+    FILE *json;      /* of the first rank */
     uint32_t activations[WAYS];
     double ideal_ms[WAYS], ideal_messages_ms[WAYS];
 } stage;
@@ -281,19 +284,32 @@ static void print(const stage *s, FILE *text, FILE *json)
         print_row(s, w, perf_median(s->step_ms + w * v->rounds, (size_t)v->rounds), text, json);
 }
 
+/* Before anything is measured for it. All ranks end if it cannot be written. */
+static weft_result open_json(stage *s)
+{
+    bool mine = s->v->json && weft_comm_rank(s->comm) == 0;
+    s->json = mine ? out_open(s->v->json) : NULL;
+    if (mine && !s->json)
+        out_complain(s->v->json);
+    weft_result result = weft_comm_agree(s->comm, mine && !s->json ? WEFT_E_SYSTEM : WEFT_OK, "no file");
+    if (result == WEFT_E_SYSTEM)
+        atomic_store(&s->v->complained, true);
+    return result;
+}
+
 /* The first stage begins first and ends last: its time is the step. */
-static weft_result report(const stage *s)
+static weft_result report(stage *s)
 {
     if (weft_comm_rank(s->comm) != 0)
         return WEFT_OK;
-    FILE *json = s->v->json ? out_open(s->v->json) : NULL, *text = json == stdout ? stderr : stdout;
-    if (!s->v->json || json)
-        print(s, text, json);
-    if (s->v->json && (!json || !out_close(json))) {
-        out_complain(s->v->json);
-        return WEFT_E_SYSTEM;
-    }
-    return fflush(text) == 0 ? WEFT_OK : WEFT_E_SYSTEM;
+    FILE *json = s->json, *text = json == stdout ? stderr : stdout;
+    s->json = NULL;
+    print(s, text, json);
+    if (!json || out_close(json))
+        return WEFT_OK;
+    out_complain(s->v->json);
+    atomic_store(&s->v->complained, true);
+    return WEFT_E_SYSTEM;
 }
 
 static weft_result run_rank(weft_world *world, void *argument)
@@ -302,6 +318,8 @@ static weft_result run_rank(weft_world *world, void *argument)
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: computing ends when it should */
     s.step_ms = calloc((size_t)(WAYS * s.v->rounds), sizeof *s.step_ms);
     weft_result result = s.step_ms ? weft_comm_create(world, "pp", NULL, 0, NULL, &s.comm) : WEFT_E_NO_MEMORY;
+    if (result == WEFT_OK)
+        result = open_json(&s);
     if (result == WEFT_OK && weft_comm_size(s.comm) > 1)
         result = choose_message(&s);
     for (int w = 0; w < WAYS && result == WEFT_OK; w++)
@@ -313,6 +331,8 @@ static weft_result run_rank(weft_world *world, void *argument)
     for (int w = 0; w < WAYS; w++)
         weft_pipeline_destroy(s.pipelines[w]);
     weft_comm_destroy(s.comm);
+    if (s.json)
+        (void)out_close(s.json);
     free(s.step_ms);
     return result;
 }
@@ -330,6 +350,8 @@ int perf_pipeline(int argc, char **argv)
     weft_result result = v.threads ? weft_team_run(v.threads, NULL, run_rank, &v) : weft_world_run(NULL, run_rank, &v);
     if (result == WEFT_OK)
         return EXIT_DONE;
+    if (atomic_load(&v.complained))
+        return EXIT_FAILED;
     return complain(result == WEFT_E_TIMEOUT ? EXIT_DEADLINE : EXIT_FAILED, "%s",
                     *weft_last_error() ? weft_last_error() : weft_result_string(result));
 }

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "complain.h"
-#include "option.h"
 #include "out.h"
 #include "prof/prof.h"
 #include "prof/report.h"
+#include "prof/view.h"
 
 typedef struct report_values {
     const char *json, *step, *fail_exposed;
@@ -32,26 +32,6 @@ static const char usage[] =
     "came\n"
     "last, and what may be done. The closed form is what a perfect overlap would leave exposed.\n\n"
     "Exit code: 0 done; 1 there is no trace that can be read; 2 wrong usage; 3 more was exposed than --fail-exposed.";
-
-/* Options may stand before the folder and behind it. */
-static int read_options(int argc, char **argv, report_values *v, const char **folder_out)
-{
-    *folder_out = NULL;
-    for (int at = 0; at < argc;) {
-        int rest, code = options_read(usage, table, OPTIONS, argc - at, argv + at, v, &rest);
-        if (code != OPTIONS_GO)
-            return code;
-        at += rest;
-        if (at >= argc)
-            break;
-        if (*folder_out)
-            return complain(EXIT_USAGE, "'%s' is one word too many (see weft prof report --help)", argv[at]);
-        *folder_out = argv[at]; /* options_read() takes it for the name of the command */
-    }
-    if (!*folder_out)
-        return complain(EXIT_USAGE, "of which folder? (see weft prof report --help)");
-    return OPTIONS_GO;
-}
 
 /* "5%" is 0.05. */
 static bool read_part(const char *text, double *part_out)
@@ -154,7 +134,7 @@ int prof_report(int argc, char **argv)
     report_values v = {.rank = -1};
     const char *folder;
     double most = 1;
-    int code = read_options(argc, argv, &v, &folder);
+    int code = prof_view_options(usage, table, OPTIONS, argc, argv, &v, &folder);
     if (code != OPTIONS_GO)
         return code;
     if (v.fail_exposed && !read_part(v.fail_exposed, &most))

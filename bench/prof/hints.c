@@ -134,6 +134,19 @@ static void small_buckets(prof_analysis *a)
              lost * MS);
 }
 
+/* A few bytes that take long once all ranks are there stand behind others on the wire. */
+static void behind_others(prof_analysis *a)
+{
+    const double few = 4096;
+    for (const prof_row *r = a->rows; r < a->rows + a->row_count; r++)
+        if (r->count > 0 && r->bytes < few && matters(a, r->exposed - r->exposed_skew) && r->transfer > r->skew)
+            hint(a,
+                 "%s moves %.0f bytes and takes %.1f ms once all ranks are there: what other operations have under way "
+                 "stands before it on the wire. Started before them, or waited for later, it would cost %.1f ms a step "
+                 "less",
+                 r->name, r->bytes, r->transfer * MS, (r->exposed - r->exposed_skew) * MS);
+}
+
 /* ---- ranks ---- */
 
 /* One rank costs as much as the rest together: it is that rank. Else they take turns. */
@@ -200,6 +213,7 @@ bool prof_hint(prof_analysis *a)
     worse_than_ideal(a, &a->reduces, "reductions", "see skew and ready -> start of their rows, and who comes last");
     worse_than_ideal(a, &a->gathers, "gathers", "see skew and ready -> start of their rows, and who comes last");
     small_buckets(a);
+    behind_others(a);
     late_rank(a);
     starved(a);
     return true;

@@ -8,8 +8,8 @@
 /* A line for run->notes. */
 __attribute__((format(printf, 2, 3))) void prof_note(prof_run *run, const char *format, ...);
 
-/* Find the files of run->folder and read them, by rank, into files_out (*count_out, given); notes say what is wrong with
- * those that were left out. False: no memory. */
+/* Find the files of run->folder and read them, by rank, into *files_out (given), *count_out of them; notes say what is
+ * wrong with those that were left out. False: no memory. */
 bool prof_files_read(prof_run *run, prof_file **files_out, int *count_out);
 /* From files to ranks and records, each on its machine's clock. False: no memory. */
 bool prof_convert(prof_run *run, prof_file *files, int count);

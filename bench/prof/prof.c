@@ -12,7 +12,9 @@ static const struct {
     int (*run)(int argc, char **argv);
 } views[] = {
     {"cost", "what tracing costs: steps with and without it, in turn (needs no DIR)", prof_cost},
+    {"html", "a page with timelines that says the same as the report, for a browser", prof_html},
     {"report", "what was hidden, what was not, and why, as text and JSON", prof_report},
+    {"trace", "trace events, for ui.perfetto.dev", prof_trace},
 };
 enum { VIEW_COUNT = sizeof views / sizeof *views };
 

@@ -3,7 +3,9 @@
 #ifndef WEFT_BENCH_PROF_PROF_H
 #define WEFT_BENCH_PROF_PROF_H
 
-int prof_report(int argc, char **argv);
 int prof_cost(int argc, char **argv);
+int prof_html(int argc, char **argv);
+int prof_report(int argc, char **argv);
+int prof_trace(int argc, char **argv);
 
 #endif

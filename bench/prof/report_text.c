@@ -126,7 +126,7 @@ static void print_eta(FILE *out, const prof_totals *t)
 {
     if (isnan(t->eta)) {
         fputs("  eta                    n/a       (serial - overlapped) / communication: no step was run serially "
-              "(weft_trace_step_as)\n",
+              "(weft gpt --overlap compare; weft_trace_step_as())\n",
               out);
         return;
     }

@@ -44,7 +44,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ranks that have a file, in order (given), or NULL; *count_out is -1 if the folder cannot be read, as errno says. */
+/* The ranks that have a file, in order (given), or NULL; *count_out is -1 if the folder cannot be read, as errno
+ * says. */
 static int *list_ranks(const char *folder, int *count_out)
 {
     int *ranks = NULL, count = 0;

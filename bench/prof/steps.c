@@ -92,8 +92,8 @@ static int64_t moment_of(const prof_record *record)
     return record->ready != PROF_UNKNOWN ? record->ready : record->start;
 }
 
-/* The step that a moment is in, or one beside it. Steps follow each other in time as they do in number, and so nearly do
- * records: the way from the last one found is short. */
+/* The step that a moment is in, or one beside it. Steps follow each other in time as they do in number, and so nearly
+ * do records: the way from the last one found is short. */
 static int near_step(const prof_run *run, int rank, int at, int64_t moment)
 {
     const prof_step *steps = run->steps;

@@ -7,7 +7,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static double rate = 1.0;
 
-static void pair(uint64_t *ticks, uint64_t *ns)
+void weft__read_clocks(uint64_t *ticks, uint64_t *ns)
 {
     /* The tightest of a few readings: an interrupt between the two clocks spoils the others. */
     uint64_t best = UINT64_MAX;
@@ -26,10 +26,10 @@ static void pair(uint64_t *ticks, uint64_t *ns)
 static void measure(void)
 {
     uint64_t ticks0 = 0, ns0 = 0, ticks1 = 0, ns1 = 0;
-    pair(&ticks0, &ns0);
+    weft__read_clocks(&ticks0, &ns0);
     struct timespec pause = {.tv_nsec = 5000000};
     nanosleep(&pause, NULL);
-    pair(&ticks1, &ns1);
+    weft__read_clocks(&ticks1, &ns1);
     if (ticks1 > ticks0)
         rate = (double)(ns1 - ns0) / (double)(ticks1 - ticks0);
 }

@@ -46,6 +46,8 @@ static inline void weft__pause(void)
 #endif
 }
 
+/* Both clocks at one moment, as nearly as can be. */
+void weft__read_clocks(uint64_t *ticks, uint64_t *ns);
 /* The rate of weft__ticks(); measured once a process, takes a few milliseconds the first time. */
 double weft__ns_per_tick(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a perfect overlap leaves exposed: values worked out by hand, and against a simulation that takes tick by tick. */
+/* What a perfect overlap leaves exposed: values worked out by hand, and a simulation that goes tick by tick. */
 #include "closed_form.h"
 #include "harness/test.h"
 

@@ -49,10 +49,12 @@ TEST(numbers_are_numbers_and_what_is_not_finite_is_null)
     json_put_number(&json, NULL, 0.1);
     json_put_number(&json, NULL, (double)NAN);
     json_put_number(&json, NULL, -(double)INFINITY);
+    json_put_decimals(&json, NULL, 123456789012.3456, 3);
+    json_put_decimals(&json, NULL, (double)INFINITY, 3);
     json_put_whole(&json, NULL, INT64_MAX);
     json_put_whole(&json, NULL, INT64_MIN);
     json_close(&json, ']');
-    CHECK_STR(close_text(&json), "[0.1,null,null,9223372036854775807,-9223372036854775808]");
+    CHECK_STR(close_text(&json), "[0.1,null,null,123456789012.346,null,9223372036854775807,-9223372036854775808]");
 }
 
 static void check_text(const char *put, const char *written)

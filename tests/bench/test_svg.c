@@ -75,7 +75,7 @@ TEST(ink_can_be_read_on_every_colour)
     const svg_colour light[] = {SVG_PAPER, SVG_SHADE,     SVG_FRAME,  SVG_ORANGE, SVG_GREEN,
                                 SVG_SKY,   SVG_VERMILION, SVG_PURPLE, SVG_YELLOW};
     for (size_t i = 0; i < sizeof light / sizeof *light; i++)
-        CHECK_INT(svg_ink_on(light[i]), SVG_INK);
+        CHECK_INT(svg_ink_on(light[i]), SVG_INK_ON_COLOUR);
 }
 
 TEST(colours_are_mixed_part_by_part)

@@ -126,6 +126,8 @@ def every_key_of_the_reports_is_listed():
     shell("weft run -n 2 -- weft prof cost --pairs 2 --compute 1 --trace keys")
     report = json.loads(shell("weft prof report keys --json"))
     assert list(report) == keys_listed("`weft prof report`, one object"), report
+    phase, *_ = shell("weft perf overlap -t 2 --bytes 4K --rounds 1 --compute timed:1 --json -").splitlines()
+    assert list(json.loads(phase)) == keys_listed("`weft perf overlap`, a phase"), phase
     step, end = map(json.loads, gpt("--json", "-").splitlines())
     assert list(step) == keys_listed("`weft gpt`, a step"), step
     assert list(end["summary"]) == keys_listed("`weft gpt`, at the end, in `summary`"), end

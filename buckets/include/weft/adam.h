@@ -19,9 +19,9 @@ typedef struct weft_adam_config {
 } weft_adam_config;
 #define WEFT_ADAM_CONFIG_INIT WEFT_SIZED_INIT(weft_adam_config)
 
-/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say, in the order in which
- *  the forward uses them. So they are stepped, bucket by bucket, and what is used first is gathered first. Ranks that
- *  share sets have them in the same order; others, of other stages, may have theirs in another.
+/** Make the state for @p count sets that are stepped together: the chunks of a pipeline rank, say, in the order in
+ *  which the forward uses them. So they are stepped, bucket by bucket, and what is used first is gathered first. Ranks
+ *  that share sets have them in the same order; others, of other stages, may have theirs in another.
  *  @param sets  the array is copied; the sets are borrowed and outlive the optimizer.   @param config  copied; NULL =
  *  defaults.   @param adam_out  given, release with weft_adam_destroy().
  *  Threads: owner of the sets.  Blocks: never.  Errors: E_INVALID, E_TWICE (the set has an optimizer), E_NO_MEMORY. */
@@ -62,8 +62,8 @@ typedef struct weft_step_report {
 #define WEFT_STEP_REPORT_INIT WEFT_SIZED_INIT(weft_step_report)
 
 /** End the window: finish the reductions, take the norm, clip, and bucket by bucket in order of use update what this
- *  rank owns and start to gather it. It returns while params are gathered: acquire them, all of them
- *  before the sets are destroyed. The trace has a span a bucket, "<set> step", with the bucket's number.
+ *  rank owns and start to gather it. It returns while params are gathered: acquire them, all of them before the sets
+ *  are destroyed. The trace has a span a bucket, "<set> step", with the bucket's number.
  *  @param how  copied.   @param report_out  may be NULL.
  *  Threads: owner of the sets.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, those of weft_buckets_reduce(), weft_buckets_norm() and weft_buckets_gather(). */

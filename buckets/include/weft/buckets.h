@@ -249,10 +249,10 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_check_whole(const weft_buckets 
  *  Errors: E_INVALID, E_STATE (no microbatch of the window was the last; a param was not marked: names it, its bucket
  *  and how many were), and those of weft_work_finish(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, double divisor);
-/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. The sets that were
- *  given that comm have the same names on all of its ranks, in any order. Every element is counted
- *  once. The same float on every rank, whatever the buckets. Not finite if any gradient is not: leave the
- *  params as they are then, but gather them all the same.
+/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. The sets that
+ *  were given that comm have the same names on all of its ranks, in any order. Every element is counted once. The same
+ *  float on every rank, whatever the buckets. Not finite if any gradient is not: leave the params as they are then, but
+ *  gather them all the same.
  *  Threads: owner.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, E_STATE (not reduced), and those of weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_norm(weft_buckets *const *sets, uint32_t count, float *norm_out);

@@ -7,6 +7,7 @@
 #include "ucx.h"
 
 #define COPY_BYTES ((size_t)256 << 10) /* between two looks at the clock */
+#define SUM_BYTES  4096                /* of what comes, summed at a time: they stay in the first cache */
 
 static bool in_use(const weft__ucx_parcel *parcel)
 {
@@ -82,13 +83,13 @@ static unsigned copy_some(weft__ucx_comm *uc)
     return moved;
 }
 
-/* Bytes that can have been summed: all have come, and there is a place for the sum. */
-static size_t summable(const weft__ucx_comm *uc, const weft_op *op)
+/* Bytes that can have been summed: all have come, those of @p but not counted, and there is a place for the sum. */
+static size_t summable(const weft__ucx_comm *uc, const weft_op *op, const weft__ucx_parcel *but)
 {
     const weft__ucx_plan *plan = &uc->plan;
     size_t bytes = plan->sum_bytes;
     for (int i = 0; i < uc->count; i++) {
-        if (in_use(&plan->in[i]))
+        if (in_use(&plan->in[i]) && &plan->in[i] != but)
             bytes = least(bytes, plan->in[i].done);
         if (plan->sum_after_out && in_use(&plan->out[i]))
             bytes = least(bytes, plan->out[i].done);
@@ -96,23 +97,43 @@ static size_t summable(const weft__ucx_comm *uc, const weft_op *op)
     return plan->sum_ring ? least(bytes, plan->out[uc->count + op->what.root].done + plan->sum_ring) : bytes;
 }
 
-static void sum_chunk(weft__ucx_comm *uc, const weft_op *op, size_t bytes)
+/* Sum what comes next. Of member @p fresh (-1 = none) it lies at @p from, of the others in their rings. */
+static void sum_next(weft__ucx_comm *uc, const weft_op *op, size_t bytes, int fresh, const void *from)
 {
     weft__ucx_plan *plan = &uc->plan;
     size_t at = plan->summed, in_ring = at % uc->stage_bytes;
     for (int i = 0; i < uc->count; i++)
-        uc->sources[i] = i == uc->rank ? plan->own + at : uc->stage + (size_t)i * uc->stage_bytes + in_ring;
+        uc->sources[i] = i == fresh      ? from
+                         : i == uc->rank ? plan->own + at
+                                         : uc->stage + (size_t)i * uc->stage_bytes + in_ring;
     weft_backend_reduce(plan->sum + (plan->sum_ring ? at % plan->sum_ring : at), uc->sources, uc->count,
                         bytes / weft_dtype_bytes(op->what.dtype), op->what.dtype, op->what.reduction);
     plan->summed += bytes;
 }
 
+bool weft__ucx_collective_sums(weft__ucx_comm *uc, int member, const weft__ucx_parcel *parcel,
+                               const unsigned char *bytes, size_t count)
+{
+    _Alignas(64) unsigned char block[SUM_BYTES];
+    const weft__ucx_plan *plan = &uc->plan;
+    weft_op *op = parcel->op;
+    if (!plan->sums || parcel != &plan->in[member] || plan->summed != parcel->done ||
+        summable(uc, op, parcel) < parcel->done + count)
+        return false;
+    for (size_t done = 0, n; done < count; done += n) {
+        n = least(count - done, sizeof block);
+        memcpy(block, bytes + done, n); /* it lies where UCX has put it, for elements at any address */
+        sum_next(uc, op, n, member, block);
+    }
+    return true;
+}
+
 static unsigned sum_some(weft__ucx_comm *uc, const weft_op *op)
 {
     unsigned moved = 0;
-    size_t end = uc->plan.sums ? summable(uc, op) : 0;
+    size_t end = uc->plan.sums ? summable(uc, op, NULL) : 0;
     while (uc->plan.summed < end) {
-        sum_chunk(uc, op, least(end - uc->plan.summed, WEFT__UCX_CHUNK_BYTES));
+        sum_next(uc, op, least(end - uc->plan.summed, WEFT__UCX_CHUNK_BYTES), -1, NULL);
         moved = WEFT_PROGRESS_MOVED;
         if (weft__ucx_turn_over(uc->ucx))
             break;

@@ -222,8 +222,10 @@ void weft__lane_arrive(weft__ucx_lane *lane, const weft__ucx_head *head, const u
     bool next = lane->taken == lane->came;
     lane->came = end;
     if (next && has_place(lane, head)) {
-        if (head->bytes)
-            memcpy(place(lane->in.first), bytes, head->bytes);
+        const weft__ucx_parcel *parcel = lane->in.first;
+        bool summed = !lane->stream && weft__ucx_collective_sums(lane->uc, lane->member, parcel, bytes, head->bytes);
+        if (head->bytes && !summed)
+            memcpy(place(parcel), bytes, head->bytes);
         took(lane, head->bytes);
     } else if (!lane->uc->failed) {
         stash_write(lane, head->position, head, sizeof *head);

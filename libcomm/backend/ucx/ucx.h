@@ -237,6 +237,10 @@ void weft__ucx_collective_ended(weft__ucx_comm *uc);
 /* The first record of a message has come. Is it what the parcel (NULL: none) is for? A difference fails the comm. */
 bool weft__ucx_collective_fits(weft__ucx_comm *uc, int member, const weft__ucx_request *theirs,
                                const weft__ucx_parcel *parcel);
+/* A record of so many bytes has come for the parcel. If all else that is to be added to it is there, the sum is made at
+ * once, while caches hold the bytes, and they need no place; else false. */
+bool weft__ucx_collective_sums(weft__ucx_comm *uc, int member, const weft__ucx_parcel *parcel,
+                               const unsigned char *bytes, size_t count);
 /* plan.c */
 /* Of the head, asking for uc->last. */
 void weft__ucx_plan_make(weft__ucx_comm *uc, weft_op *op);

@@ -117,8 +117,9 @@ typedef struct weft_pipeline_config {
 #define WEFT_PIPELINE_CONFIG_INIT WEFT_SIZED_INIT(weft_pipeline_config)
 
 /** Make the stage of this rank: rank r of @p comm is stage r. What @p schedule lacks of messages, SYNC and numbers of
- *  buffers is added as by weft_schedule_lower(), with `lower_flags` and the comm's queues; then it is verified, for the comm's queues, and compared between the
- *  stages. All memory is taken here. If one stage fails, all do, and the comm can still be used.
+ *  buffers is added as by weft_schedule_lower(), with the config's lower_flags; then it is verified, for the comm's
+ *  queues, and compared between the stages. All memory is taken here. If one stage fails, all do, and the comm can
+ *  still be used.
  *  @param comm      borrowed, outlives the pipeline; NULL = one stage without messages (and without spans). Of its
  *  channels 0 and 1 are used; they may be shared by pipelines that are run one after the other, in one order.
  *  @param schedule  copied.   @param config  copied.

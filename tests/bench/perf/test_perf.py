@@ -154,7 +154,10 @@ def pipelines_are_held_against_their_schedule():
         assert row["ideal_ms"] == 1.5 * (4 + 2 - 1) and row["activations"] == (3 if row["run_ahead"] else 2), row
         assert row["step_ms"] >= row["ideal_ms"] and row["ideal_messages_ms"] >= row["ideal_ms"], row  # it sleeps
     text = perf("pipeline", *quick).stdout
-    assert re.match(r"stages p = 2, microbatches m = 4, forward 0.5 ms, backward 1 ms, message \S+ ms \(64 bytes\)", text)
+    assert re.match(r"stages p = 2, microbatches m = 4, forward 0.5 ms, backward 1 ms, message \S+ ms \(64 bytes\); ",
+                    text), text
+    done = run("run", "-n", "2", "--", command, "perf", "pipeline", *quick[2:], "--json", "/no/such/file", code=1)
+    assert done.stderr.count("cannot write '/no/such/file'") == 1 and "ideal" not in done.stdout, done
     assert "too many" in perf("pipeline", "7", code=2).stderr
     assert "--forward" in perf("pipeline", "--forward", "0", code=2).stderr
 

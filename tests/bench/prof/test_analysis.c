@@ -66,8 +66,8 @@ static bool says(char **lines, size_t count, const char *part)
 
 /* ---- unions ---- */
 
-/* Two operations at once, [10, 30) and [20, 40) ms, and waits [25, 38) and [28, 45): 30 ms communicate, not 40; of 20 ms
- * of waiting 15 are exposed, 5 idle. */
+/* Two operations at once, [10, 30) and [20, 40) ms, and waits [25, 38) and [28, 45): 30 ms communicate, not 40; of
+ * 20 ms of waiting 15 are exposed, 5 idle. */
 TEST(what_happens_at_once_counts_once)
 {
     analysed w;
@@ -286,6 +286,24 @@ TEST(gathers_are_held_to_the_forward_that_needs_them)
     CHECK_MS(w.a.gathers.exposed, 6);
     CHECK_MS(w.a.gathers.ideal, 6);
     CHECK_MS(w.a.gathers.transfer, 24);
+    end(&w);
+}
+
+/* Eight bytes that take 9 ms because a gather is under way. */
+TEST(a_small_operation_behind_a_large_one_is_hinted_at)
+{
+    analysed w;
+    begin(&w);
+    for (int rank = 0; rank < 2; rank++) {
+        traced t = traced_rank(rank, 2, "one", 0);
+        uint16_t gather = traced_comm(&t, "weft.dp/set0/gather", rank, 2, 5), all = traced_comm(&t, "all", rank, 2, 6);
+        traced_collective(&t, gather, 1, "set0 gather 0", (traced_times){100 * MS, 120 * MS, 130 * MS, 130 * MS, 0});
+        traced_collective(&t, all, 1, "loss", (traced_times){101 * MS, 110 * MS, 101 * MS, 110 * MS, 0})->bytes = 8;
+        traced_step(&t, 1, "", 90 * MS, 150 * MS);
+        add(&w, &t);
+    }
+    analyse(&w);
+    CHECK(says(w.a.hints, w.a.hint_count, "loss moves 8 bytes and takes 9.0 ms once all ranks are there"));
     end(&w);
 }
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Works out what was hidden, what a perfect overlap would have left, and where the rest went. */
+#include "perf/overlap/figures.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "closed_form.h"
+
+static double cpu(const double times[OVERLAP_TIMES])
+{
+    return times[OVERLAP_USER] + times[OVERLAP_SYSTEM];
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : NAN;
+}
+
+/* A backward's operations wait for pieces, a forward's pieces for operations; one operation by itself waits for none,
+ * and its computing neither. */
+static double least_exposed(const overlap_phase *phase, const overlap_measured *m)
+{
+    double pieces[OVERLAP_BUCKETS_MOST];
+    if (phase->after)
+        return closed_form_reduces(m->ended, m->costs, m->pieces, m->ended[m->pieces - 1]);
+    if (!phase->before)
+        return fmax(m->costs[0] - m->ended[0], 0);
+    for (size_t i = 0; i < m->pieces; i++)
+        pieces[i] = m->ended[i] - (i ? m->ended[i - 1] : 0);
+    return closed_form_gathers(NULL, m->costs, pieces, m->pieces);
+}
+
+static double largest_of(const double *numbers, size_t count)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++)
+        largest = fmax(largest, numbers[i]);
+    return largest;
+}
+
+void overlap_figures_make(overlap_figures *f, const overlap_phase *phase, const overlap_measured *m)
+{
+    const double(*t)[OVERLAP_TIMES] = m->times;
+    const double *both = t[OVERLAP_BOTH];
+    bool in_pieces = phase->before || phase->after;
+    f->computing = t[OVERLAP_COMPUTING][OVERLAP_SLOWEST];
+    f->communicating = t[OVERLAP_COMMUNICATING][OVERLAP_SLOWEST];
+    f->both = both[OVERLAP_SLOWEST];
+    f->serial = t[OVERLAP_SERIAL][OVERLAP_SLOWEST];
+    f->largest = largest_of(m->costs, m->pieces);
+    f->exposed_trace = both[OVERLAP_EXPOSED];
+    f->exposed_clock = f->both - f->computing;
+    f->closed = least_exposed(phase, m);
+    f->closed_even = in_pieces ? closed_form_even(f->communicating / (double)m->pieces, m->pieces, f->computing)
+                               : fmax(f->communicating - f->computing, 0);
+    f->hidden_trace = share(both[OVERLAP_HIDDEN], both[OVERLAP_HIDDEN] + both[OVERLAP_EXPOSED]);
+    f->hidden_clock = share(f->communicating - f->exposed_clock, f->communicating);
+    f->eta = share(f->serial - f->both, f->communicating);
+    f->longer = both[OVERLAP_PIECES] - t[OVERLAP_COMPUTING][OVERLAP_PIECES];
+    f->idle = both[OVERLAP_IDLE];
+    f->calls = both[OVERLAP_TOTAL] - both[OVERLAP_PIECES] - f->exposed_trace - f->idle;
+    f->others = f->exposed_clock - f->exposed_trace - f->longer - f->calls - f->idle;
+    f->cpu_alone = cpu(t[OVERLAP_COMMUNICATING]);
+    f->cpu_both = cpu(both) - cpu(t[OVERLAP_COMPUTING]);
+    f->system_alone = t[OVERLAP_COMMUNICATING][OVERLAP_SYSTEM];
+    f->system_both = both[OVERLAP_SYSTEM] - t[OVERLAP_COMPUTING][OVERLAP_SYSTEM];
+    f->softirq_both = both[OVERLAP_SOFTIRQ] - t[OVERLAP_COMPUTING][OVERLAP_SOFTIRQ];
+}
+
+bool overlap_figures_why(const overlap_figures *f, char *text, size_t bytes)
+{
+    double apart = f->exposed_clock - f->exposed_trace;
+    if (!(fabs(apart) > f->communicating * OVERLAP_APART_PERCENT / 100))
+        return false;
+    const struct {
+        double ms;
+        const char *format;
+    } parts[] = {
+        {f->longer,
+         "%.2f ms are computing that took longer than alone, since communication takes its cores and memory"},
+        {f->calls,
+         "%.2f ms are in weft's calls outside of waiting: they start operations and wake the engine, which may take "
+         "their core"},
+        {f->idle, "%.2f ms are waiting before or behind operations: for a thread to wake up, say"},
+        {f->others, "%.2f ms are other ranks that computed, or ended, later in both than alone"},
+    };
+    size_t largest = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].ms * apart > parts[largest].ms * apart)
+            largest = i;
+    int length = snprintf(text, bytes, "the stop-watch sees %.2f ms %s than the trace: ", fabs(apart),
+                          apart > 0 ? "more" : "less");
+    if (length > 0 && (size_t)length < bytes)
+        snprintf(text + length, bytes - (size_t)length, parts[largest].format, parts[largest].ms);
+    return true;
+}

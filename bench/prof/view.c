@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the options of views, reads and splits their run, and opens and closes their files. */
+#include "prof/view.h"
+
+#include "complain.h"
+#include "out.h"
+
+int prof_view_options(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
+                      const char **folder_out)
+{
+    const char *view = argv[0];
+    *folder_out = NULL;
+    for (int at = 0, rest; at < argc;) {
+        int code = options_read(usage, table, count, argc - at, argv + at, values, &rest);
+        if (code != OPTIONS_GO)
+            return code;
+        at += rest;
+        if (at < argc && *folder_out)
+            return complain(EXIT_USAGE, "'%s' is one word too many (see weft prof %s --help)", argv[at], view);
+        if (at < argc)
+            *folder_out = argv[at]; /* options_read() takes it for the name of the command */
+    }
+    return *folder_out ? OPTIONS_GO : complain(EXIT_USAGE, "of which folder? (see weft prof %s --help)", view);
+}
+
+static int write_split(const prof_view *view, const prof_split *split, const char *path, void *state)
+{
+    int code = view->prepare ? view->prepare(split, state) : EXIT_DONE;
+    if (code != EXIT_DONE)
+        return code;
+    FILE *out = out_open(path);
+    if (!out)
+        return out_complain(path);
+    bool done = view->write(out, split, state);
+    if (!out_close(out))
+        return out_complain(path);
+    return done ? EXIT_DONE : complain(EXIT_FAILED, "no memory for '%s'", out_name(path));
+}
+
+static int write_run(const prof_view *view, const prof_run *run, const char *path, void *state)
+{
+    prof_split split;
+    int code = prof_split_open(run, &split) ? write_split(view, &split, path, state)
+                                            : complain(EXIT_FAILED, "no memory for the trace");
+    prof_split_close(&split);
+    return code;
+}
+
+int prof_view_write(const prof_view *view, const char *folder, const char *path, void *state)
+{
+    char own[4096];
+    prof_run run;
+    if (!path && snprintf(own, sizeof own, "%s/%s", folder, view->name) >= (int)sizeof own)
+        return complain(EXIT_USAGE, "'%s' has too long a name", folder);
+    int code = prof_run_open(folder, &run);
+    if (code == EXIT_DONE)
+        code = write_run(view, &run, path ? path : own, state);
+    if (code == EXIT_DONE && !path)
+        fprintf(stderr, "weft: wrote %s\n", own);
+    prof_run_close(&run);
+    return code;
+}
