@@ -64,7 +64,7 @@ static bool is_odd(unsigned bits)
     return odd;
 }
 
-static void check_switches(const char *all)
+static void check_switches(const char *how, const char *all)
 {
     enum { ROWS = 16 };
     char line[512], want[32] = "";
@@ -74,7 +74,7 @@ static void check_switches(const char *all)
         for (unsigned i = 0; i < GPT_SWITCHES; i++)
             if (is_odd(row & (i + 1)))
                 used += snprintf(line + used, sizeof line - (size_t)used, " --overlap-%s", switch_names[i]);
-        training got = training_by_command("-n 8 --threads", line);
+        training got = training_by_command(how, line);
         CHECK_INT(got.code, 0);
         if (row == 0)
             snprintf(want, sizeof want, "%s", training_text(&got, "weights_hash"));
@@ -87,12 +87,13 @@ static void check_switches(const char *all)
 /* In 16 rows any two switches are on and off in all four ways. */
 TEST_LIMIT(no_switch_of_the_overlap_changes_a_bit_whatever_the_others_are, 300)
 {
-    check_switches(LAYOUT "--ddp-bucket-size 700");
+    check_switches("-n 8 --threads", LAYOUT "--ddp-bucket-size 700");
 }
 
 TEST_LIMIT(nor_with_several_chunks_on_a_stage_and_untied_embeddings, 300)
 {
-    check_switches("--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --ddp-bucket-size 700 "
+    check_switches("-n 4 --threads",
+                   "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --ddp-bucket-size 700 "
                    "--untie-embeddings-and-output-weights --last-bucket-size 100");
 }
 
