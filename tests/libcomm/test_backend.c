@@ -385,7 +385,7 @@ static void *choose_for_ever(void *argument)
     weft_backend_facts facts;
     while (!atomic_load(&all_are_known)) {
         facts.size = sizeof facts;
-        CHECK_OK(weft__backends_choose(world, NULL, 0, (int[]){0, 1}, 2, &instance, &facts));
+        CHECK_OK(weft__backends_choose(world, NULL, (int[]){0, 1}, 2, &instance, &facts));
         CHECK_STR(instance->table->name, "local");
     }
     return NULL;
