@@ -52,8 +52,8 @@ void weft__progress_close(weft_world *world);
 
 /* Hand over a new work; moves it along at once if the seat is free. Never blocks. */
 void weft__progress_start(weft_world *world, weft__work *work);
-/* Hand over a new work that only the caller knows of, and wait for it, without leaving the seat in between. True: it was
- * carried out on the spot. */
+/* Hand over a new work that only the caller knows of, and wait for it, without leaving the seat in between. True: it
+ * was carried out on the spot. */
 bool weft__progress_run(weft_world *world, weft__work *work);
 /* Move things along if the seat is free. */
 void weft__progress_try(weft_world *world);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`weft gpt --device cuda` trains as `weft gpt` does, in every layout.  usage: test_gpu_gpt.py COMMAND"""
+import functools
 import json
 import os
 import re
@@ -33,8 +34,13 @@ def train(ranks, layout, device, threads=True, code=0, **env):
     return [line["loss"] for line in lines if "loss" in line], weights
 
 
+@functools.cache
+def losses_of_host(ranks, layout):
+    return train(ranks, layout, "host")[0]
+
+
 def check(ranks, layout, within, **options):
-    host, _ = train(ranks, layout, "host")
+    host = losses_of_host(ranks, layout)
     gpu, weights = train(ranks, layout, "cuda", **options)
     assert len(host) == len(gpu) == STEPS and host[0] - host[-1] > 0.2, host
     for step, (want, got) in enumerate(zip(host, gpu), 1):
