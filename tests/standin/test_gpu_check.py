@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`bench/gpu/check` makes its table, and tells what fails.  usage: test_gpu_check.py CHECK BUILD"""
+import os
+import re
+import runpy
+import subprocess
+import sys
+
+import tap
+
+check, build = sys.argv[1:]
+modules = os.environ["WEFT_MODULE_PATH"]
+
+
+def run(*options, **env):
+    done = subprocess.run([check, "--build", build, *options], capture_output=True, text=True, timeout=240,
+                          env={**os.environ, **env})
+    return done.returncode, done.stdout + done.stderr
+
+
+def a_shape_is_trained_on_the_stand_in():
+    code, text = run("--part", "speed", "--shape", "tiny", "--steps", "2", "--modules", modules)
+    assert code == 0 and re.search(r"speed +tiny +\d+ tokens/s +0.0% of the bf16 peak", text), text
+
+
+def a_part_that_fails_is_told():
+    code, text = run("--part", "speed", "--shape", "tiny", "--modules", modules, STANDIN_DEVICES="0")
+    assert code == 1 and "speed   FAILED: code 1: weft: no CUDA device: no CUDA-capable device" in text, text
+
+
+def wrong_options_are_named():
+    for options, says in ((["--steps", "0"], "--steps 0"), (["--build", "nowhere"], "nowhere/bench/weft is not there")):
+        code, text = run(*options)
+        assert code == 2 and says in text, text
+
+
+def operations_of_a_token_are_those_of_the_published_figure():
+    """37 000 tokens a second of Llama-3.2-1B at 8192 tokens are 40 % of 989.5 TFLOP/s."""
+    names = runpy.run_path(check)
+    part = 37000 * names["operations_a_token"](names["SHAPES"]["llama-1b"]) / names["PEAK"]
+    assert abs(part - 0.4) < 0.003, part
+
+
+tap.main(a_shape_is_trained_on_the_stand_in, a_part_that_fails_is_told, wrong_options_are_named,
+         operations_of_a_token_are_those_of_the_published_figure)
