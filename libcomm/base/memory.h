@@ -17,6 +17,11 @@ static inline void weft__fetch_to_write(const void *at)
 #endif
 }
 
+static inline size_t weft__least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline size_t weft__round_up(size_t value, size_t multiple)
 {
     size_t rest = value % multiple;

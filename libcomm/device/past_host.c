@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/memory.h"
 #include "device/vector_host.h"
 
 #if defined(__AVX512F__)
@@ -27,11 +28,6 @@
 #define RUN   ((size_t)256) /* bytes of one page before the next one's */
 #define PAGE  ((size_t)4096)
 #define PAGES ((size_t)4)
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Bytes before the first whole line. */
 static size_t head_of(const void *at)
@@ -76,12 +72,12 @@ void weft__copy_past(void *dst, const void *src, size_t bytes)
 {
     unsigned char *to = dst;
     const unsigned char *from = src;
-    size_t head = least(head_of(to), bytes), rest = bytes - head;
+    size_t head = weft__least(head_of(to), bytes), rest = bytes - head;
     if (head)
         memcpy(to, from, head);
     for (size_t k = 0; k * RUN < rest; k++) {
         size_t at = run_at(k, rest);
-        stream(to + head + at, from + head + at, least(RUN, rest - at));
+        stream(to + head + at, from + head + at, weft__least(RUN, rest - at));
     }
     fence();
 }
@@ -145,12 +141,12 @@ void weft__reduce_past(void *const *dsts, int dst_count, const void **sources, i
                        weft_dtype dtype, weft_reduction reduction, int divisor)
 {
     _Alignas(64) unsigned char sum[RUN];
-    size_t element = weft__dtype_bytes(dtype), bytes = count * element, head = least(head_of(dsts[0]), bytes);
+    size_t element = weft__dtype_bytes(dtype), bytes = count * element, head = weft__least(head_of(dsts[0]), bytes);
     bool plain = dtype == WEFT_FP32 && reduction == WEFT_SUM;
     size_t at = 0, part, k = 0;
     for (size_t done = 0; done < bytes; done += part) {
         size_t next = done < head ? 0 : head + run_at(k++, bytes - head);
-        part = done < head ? head : least(RUN, bytes - next);
+        part = done < head ? head : weft__least(RUN, bytes - next);
         move_on(sources, source_count, (ptrdiff_t)next - (ptrdiff_t)at);
         at = next;
         if (plain && is_lines(dsts, dst_count, at, part) &&

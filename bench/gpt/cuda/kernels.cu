@@ -12,6 +12,9 @@
 namespace
 {
 
+using weft::reads;
+using weft::writes;
+
 using gpt_cuda::launch_rows;
 using weft::launch;
 
@@ -45,16 +48,6 @@ struct bf16 {
 template <typename Function> weft_result with(weft_dtype dtype, Function function)
 {
     return dtype == WEFT_FP32 ? function(fp32()) : function(bf16());
-}
-
-template <typename T> standin_range reads(const T *memory, size_t count)
-{
-    return {memory, count * sizeof *memory, false};
-}
-
-template <typename T> standin_range writes(T *memory, size_t count)
-{
-    return {memory, count * sizeof *memory, true};
 }
 
 #define AS(T, x) (const typename T::type *)(x)

@@ -5,13 +5,9 @@
 
 #include "backend/local/local.h"
 #include "base/clock.h"
+#include "base/memory.h"
 
 #define BLOCK ((size_t)16 << 10) /* of a fused sum: stays in the first-level cache until all have it */
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
 
 static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 {
@@ -142,10 +138,10 @@ static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
     const unsigned char *from;
     if (!weft__local_met(lc, op, move->from) || !is_open(lc, move))
         return 0;
-    size_t part =
-        least(next_bytes(lc, op, move, move->from, &from), least(move->end - move->done, weft__local_part(lc->local)));
+    size_t part = weft__least(next_bytes(lc, op, move, move->from, &from),
+                              weft__least(move->end - move->done, weft__local_part(lc->local)));
     if (move->exchange)
-        part = least(part, lc->plan.push[move->from].done - move->done);
+        part = weft__least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
         return 0;
     mark_first(lc, op);
@@ -162,10 +158,10 @@ static size_t reduce_part(weft__local_comm *lc, weft_op *op, weft__move *move)
             return 0;
     if (!is_open(lc, move))
         return 0;
-    size_t part = least(move->end - move->done, weft__local_part(lc->local));
+    size_t part = weft__least(move->end - move->done, weft__local_part(lc->local));
     for (int i = 0; i < lc->count; i++) {
         const unsigned char *from = NULL;
-        part = least(part, next_bytes(lc, op, move, i, &from));
+        part = weft__least(part, next_bytes(lc, op, move, i, &from));
         lc->sources[i] = from;
     }
     if (!part)
@@ -273,7 +269,7 @@ static void sum_by_blocks(weft__local_comm *lc, const weft_op *op, int targets, 
 {
     const weft_collective *c = &op->what;
     for (size_t done = 0, part; done < bytes; done += part) {
-        part = least(bytes - done, BLOCK);
+        part = weft__least(bytes - done, BLOCK);
         unsigned char *first = (unsigned char *)lc->targets[0] + done;
         lc->local->vector->reduce(first, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype), c->dtype,
                                   c->reduction, divisor_of(lc, op));
@@ -288,7 +284,7 @@ static void sum_by_blocks(weft__local_comm *lc, const weft_op *op, int targets, 
 static size_t fused_part(weft__local_comm *lc, const weft_op *op, weft__move *move)
 {
     const weft_collective *c = &op->what;
-    size_t at = move->at + move->done, part = least(move->end - move->done, weft__local_part(lc->local));
+    size_t at = move->at + move->done, part = weft__least(move->end - move->done, weft__local_part(lc->local));
     int targets = find_targets(lc, op, at);
     for (int i = 0; i < lc->count; i++)
         lc->sources[i] = lc->bases[i] + weft__page_request(lc->pages[i], op->number)->send + at;

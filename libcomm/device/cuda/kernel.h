@@ -53,6 +53,17 @@ namespace weft
 enum { KERNEL_THREADS = 256 };
 static const size_t KERNEL_BLOCKS = 132 * 16; /* at most: enough for the largest GPU there is */
 
+/* What a kernel reads, and what it writes. */
+template <typename T> standin_range reads(const T *memory, size_t count)
+{
+    return {memory, count * sizeof *memory, false};
+}
+
+template <typename T> standin_range writes(T *memory, size_t count)
+{
+    return {memory, count * sizeof *memory, true};
+}
+
 /* What a kernel with a prepare() does once for all elements of a thread. */
 template <typename Kernel> WEFT_KERNEL auto prepared(const Kernel &kernel, int) -> decltype(kernel.prepare())
 {

@@ -13,6 +13,9 @@
 namespace
 {
 
+using weft::reads;
+using weft::writes;
+
 /* ---- types ---- */
 
 struct fp64 {
@@ -139,16 +142,6 @@ template <typename Function> weft_result with_floating(weft_dtype dtype, const c
         break;
     }
     return weft_backend_error(WEFT_E_BUG, "%s of dtype %d, which is not a floating type", what, (int)dtype);
-}
-
-template <typename T> standin_range reads(const T *memory, size_t count)
-{
-    return {memory, count * sizeof *memory, false};
-}
-
-template <typename T> standin_range writes(T *memory, size_t count)
-{
-    return {memory, count * sizeof *memory, true};
 }
 
 /* ---- one element after the other ---- */
