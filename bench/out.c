@@ -36,6 +36,8 @@ int out_spare(const char *option, const char *path, const char *input, const cha
     struct stat written, read;
     if (!path || !input || strcmp(path, "-") == 0 || stat(path, &written) != 0 || stat(input, &read) != 0)
         return EXIT_DONE;
+    if (!S_ISREG(written.st_mode)) /* a terminal, a pipe: nothing is lost */
+        return EXIT_DONE;
     bool hit = S_ISDIR(read.st_mode) ? is_in(&written, input, pattern) : is_same(&written, &read);
     return hit ? complain(EXIT_USAGE, "%s '%s' would overwrite what is read: name another file", option, path)
                : EXIT_DONE;
