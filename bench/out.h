@@ -3,8 +3,13 @@
 #ifndef WEFT_BENCH_OUT_H
 #define WEFT_BENCH_OUT_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
+/* See that the file which an option names is none that is read, by whatever name or link: not @p input nor, if that is
+ * a folder, a file in it whose name @p pattern matches. EXIT_DONE, or EXIT_USAGE after complain(); a NULL @p path or
+ * @p input is no file. Call it before anything is written. */
+int out_spare(const char *option, const char *path, const char *input, const char *pattern);
 /* NULL: errno says why. */
 FILE *out_open(const char *path);
 /* Take what is left to where it goes, and close it but for a standard stream. False: some was lost, errno says why. */

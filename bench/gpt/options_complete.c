@@ -2,9 +2,11 @@
 /* Fills in what follows from the options that were given, and refuses those that do not fit together. */
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "complain.h"
 #include "gpt/options.h"
 #include "out.h"
 
@@ -174,6 +176,32 @@ static int complete_compute(gpt_options *o, gpt_failure *failure)
     return gpt_fail(failure, EXIT_USAGE, "--compute is '%s', not real or milliseconds such as timed:10,20", o->compute);
 }
 
+/* No file that is written may be the data: the path, one of Megatron's pair of that name, or a file in that folder. */
+static int spare_data(const gpt_options *o)
+{
+    char read[2][4096], made[2][4096];
+    static const char *const endings[] = {".bin", ".idx"};
+    size_t length = strlen(o->data);
+    bool has_ending =
+        length > 4 && (strcmp(o->data + length - 4, endings[0]) == 0 || strcmp(o->data + length - 4, endings[1]) == 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(read[i], sizeof read[i], "%.*s%s", (int)(has_ending ? length - 4 : length), o->data, endings[i]);
+        snprintf(made[i], sizeof made[i], "%s%s", o->make_data ? o->make_data : "", endings[i]);
+    }
+    const char *const inputs[] = {o->data, read[0], read[1]};
+    const struct {
+        const char *option, *path;
+    } outs[] = {{"--json", o->json},
+                {"--html", o->html},
+                {"--make-data", o->make_data ? made[0] : NULL},
+                {"--make-data", o->make_data ? made[1] : NULL}};
+    int code = out_spare("--trace", o->data, o->trace, "trace.*.weft");
+    for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
+        for (size_t k = 0; k < sizeof inputs / sizeof *inputs && code == EXIT_DONE; k++)
+            code = out_spare(outs[i].option, outs[i].path, inputs[k], "*");
+    return code;
+}
+
 static int check_files(const gpt_options *o, gpt_failure *failure)
 {
     if (o->plan && o->make_data)
@@ -182,7 +210,12 @@ static int check_files(const gpt_options *o, gpt_failure *failure)
         return gpt_fail(failure, EXIT_USAGE, "--make-data wants the beginning of the files' names");
     if (o->json && o->html && strcmp(o->json, o->html) == 0)
         return gpt_fail(failure, EXIT_USAGE, "--json and --html cannot both be %s", out_name(o->json));
-    return 0;
+    if (o->mock || !o->data)
+        return 0;
+    complain_into(failure->text, sizeof failure->text);
+    failure->code = spare_data(o);
+    complain_into(NULL, 0);
+    return failure->code;
 }
 
 int gpt_options_complete(gpt_options *o, bool groups_given, bool iterations_given, gpt_failure *failure)

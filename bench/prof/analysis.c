@@ -28,6 +28,14 @@ bool prof_is_selected(const prof_analysis *a, int step)
     return strcmp(label, PROF_SERIAL) != 0 && strcmp(label, PROF_ALONE) != 0;
 }
 
+bool prof_comms_known(const prof_analysis *a)
+{
+    bool known = true;
+    for (int r = 0; r < a->run->count; r++)
+        known &= !prof_rank_selected(a, r) || !a->run->ranks[r].comms_cut;
+    return known;
+}
+
 bool prof_analyse(const prof_split *split, prof_selection selection, prof_analysis *a)
 {
     *a = (prof_analysis){.run = split->run, .split = split, .selection = selection};

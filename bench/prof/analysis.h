@@ -93,7 +93,7 @@ typedef struct prof_analysis {
     char **checks;         /* a line for each finding, ... */
     char **hints;          /* ... and for what may be done, with what it would bring */
     size_t check_count, hint_count;
-    bool order_differs;
+    bool order_differs, order_known;            /* known: of all ranks that left a trace */
     size_t collectives_least, collectives_most; /* of a rank in a step */
 } prof_analysis;
 
@@ -105,6 +105,8 @@ static inline bool prof_rank_selected(const prof_analysis *analysis, int rank)
 {
     return analysis->selection.rank < 0 || analysis->selection.rank == rank;
 }
+/* Is it known of all ranks looked at, who the members of their comms are? */
+bool prof_comms_known(const prof_analysis *analysis);
 
 /* False: no memory. Give back with prof_analysis_close() whatever the answer. */
 bool prof_analyse(const prof_split *split, prof_selection selection, prof_analysis *analysis);

@@ -31,6 +31,9 @@ static bool is_same(const prof_run *run, const prof_record *a, const prof_record
 static void check_order(prof_analysis *a)
 {
     const prof_run *run = a->run;
+    a->order_known = true;
+    for (const prof_rank *r = run->ranks; r < run->ranks + run->count; r++)
+        a->order_known &= !r->comms_cut;
     for (const prof_group *g = run->groups; g < run->groups + run->group_count && !a->order_differs; g++)
         for (int i = 1; i < g->count; i++) {
             const prof_part *p = &run->parts[g->first], *q = p + i;

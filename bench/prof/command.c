@@ -139,6 +139,9 @@ int prof_report(int argc, char **argv)
         return code;
     if (v.fail_exposed && !read_part(v.fail_exposed, &most))
         return complain(EXIT_USAGE, "--fail-exposed is '%s', not a part of the step such as 5%%", v.fail_exposed);
+    code = out_spare("--json", v.json, folder, PROF_FILES);
+    if (code != EXIT_DONE)
+        return code;
     prof_run run;
     code = prof_run_open(folder, &run);
     if (code == EXIT_DONE)

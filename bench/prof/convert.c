@@ -194,7 +194,8 @@ static bool convert_rank(conversion *c)
     r->begin = INT64_MAX;
     r->end = INT64_MIN;
     (void)time_of(c, f->header.tick0);
-    (void)time_of(c, f->header.tick1);
+    if (!f->records_cut) /* else what was until then is not known */
+        (void)time_of(c, f->header.tick1);
     bool done = r->records && c->comms && intern_table(c->run, f, c->comms);
     for (size_t i = 0; done && i < f->count; i++)
         done = convert_record(c, &f->records[i], &r->records[r->count++]);
@@ -234,6 +235,7 @@ bool prof_convert(prof_run *run, prof_file *files, int count)
         prof_rank *r = &run->ranks[run->count++];
         *r = (prof_rank){.rank = h->rank,
                          .crowded = h->crowded != 0,
+                         .comms_cut = files[i].comms_cut,
                          .clock = clock_of(run, files, i),
                          .overwritten = files[i].overwritten,
                          .lost = files[i].lost};

@@ -33,11 +33,10 @@ static const option table[] = {
 
 static const char usage[] =
     "usage: weft run -n N -- weft prof cost [options]\n\n"
-    "Runs the same step with and without tracing in turn and prints by how much the traced ones are longer: the mean "
-    "of\n"
-    "the differences of pairs, with the interval in which it lies with 95 %; and beside it the records of a step "
-    "times\n"
-    "what one costs. Ranks come from weft run, mpirun or torchrun; without one of them there is one.";
+    "Runs the same step with and without tracing in turn and prints by how much the traced ones are longer: the "
+    "median\n"
+    "of the differences of pairs, with the interval in which it lies with 95 %; and beside it the records of a step\n"
+    "times what one costs. Ranks come from weft run, mpirun or torchrun; without one of them there is one.";
 
 typedef struct subject {
     const cost_values *v;
@@ -167,6 +166,13 @@ static difference compare(const subject *s, double *room)
     return (difference){middle, room[low > 0 ? low : 0], room[high < n ? high : n - 1]};
 }
 
+#define NOISY 0.1 /* of a step */
+
+static bool is_noise(const difference *d, double step)
+{
+    return d->most - d->least > NOISY * step;
+}
+
 static void print(subject *s)
 {
     int n = s->v->pairs;
@@ -190,8 +196,12 @@ static void print(subject *s)
         return;
     }
     printf("%d pairs of steps, median: without tracing %.3f ms, with %.3f ms\n", n, untraced, traced);
-    printf("paired difference     %+9.4f ms (95 %%: %+.4f to %+.4f): %+.3f %% of the step (%+.3f to %+.3f)\n", d.median,
+    printf("median of differences %+9.4f ms (95 %%: %+.4f to %+.4f): %+.3f %% of the step (%+.3f to %+.3f)\n", d.median,
            d.least, d.most, 100 * d.median / untraced, 100 * d.least / untraced, 100 * d.most / untraced);
+    if (is_noise(&d, untraced))
+        printf("the interval is wider than %.0f %% of the step: this machine is too noisy to tell (do ranks share "
+               "cores?)\n",
+               100 * NOISY);
     printf("records times a cost  %+9.4f ms: %.0f records of %.0f ns, %.3f %% of the step\n", counted, s->records,
            record_ns, 100 * counted / untraced);
 }

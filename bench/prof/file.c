@@ -24,7 +24,6 @@ enum {
 /* Where an answer goes. */
 typedef struct reading {
     int fd;
-    uint64_t size; /* of the file */
     prof_file *file;
     char *why;
     size_t why_bytes;
@@ -91,6 +90,14 @@ static void make_printable(char *text, size_t bytes)
             *c = '?';
 }
 
+static bool is_zero(const void *memory, size_t bytes)
+{
+    const unsigned char *byte = memory;
+    while (bytes > 0 && byte[bytes - 1] == 0)
+        bytes--;
+    return bytes == 0;
+}
+
 static bool read_header(reading *r)
 {
     weft_trace_header *h = &r->file->header;
@@ -98,7 +105,9 @@ static bool read_header(reading *r)
     if (bytes < HEADER_V1)
         return refuse(r, "cut off: %zu bytes, not even a header", bytes);
     if (h->magic != WEFT_TRACE_MAGIC)
-        return refuse(r, h->magic == 0 ? "empty: its header was never written" : "not a trace file of weft");
+        return refuse(r, is_zero(h, sizeof *h) ? "empty: its header was never written"
+                         : h->magic == 0 ? "its first 8 bytes are zero: damaged, or its writer was killed as it began"
+                                         : "not a trace file of weft");
     if (h->version < 1 || h->version > WEFT_TRACE_VERSION)
         return refuse(r, "of version %u of the format; this weft reads 1 to %d", h->version, WEFT_TRACE_VERSION);
     if (h->version == 1 || bytes < sizeof *h)
@@ -116,6 +125,11 @@ static uint64_t ring_at(const weft_trace_header *h)
     return h->header_bytes + (uint64_t)h->labels * h->label_bytes;
 }
 
+static uint64_t comms_at(const weft_trace_header *h)
+{
+    return ring_at(h) + (uint64_t)h->capacity * h->record_bytes;
+}
+
 /* Room for @p count of @p bytes, zero. */
 static bool make_room(reading *r, void *pointer_out, size_t count, size_t bytes)
 {
@@ -127,7 +141,7 @@ static bool make_room(reading *r, void *pointer_out, size_t count, size_t bytes)
 /* Of a table of @p count entries at @p at, those that the file reaches to. */
 static size_t entries_there(const reading *r, uint64_t at, uint64_t count, size_t bytes)
 {
-    uint64_t there = r->size > at ? (r->size - at) / bytes : 0;
+    uint64_t there = r->file->bytes > at ? (r->file->bytes - at) / bytes : 0;
     return (size_t)(there < count ? there : count);
 }
 
@@ -135,7 +149,6 @@ static bool read_tables(reading *r)
 {
     prof_file *f = r->file;
     const weft_trace_header *h = &f->header;
-    uint64_t comms_at = ring_at(h) + (uint64_t)h->capacity * h->record_bytes;
     size_t labels = entries_there(r, h->header_bytes, h->labels, h->label_bytes);
     if (!make_room(r, &f->labels, labels, h->label_bytes) || !make_room(r, &f->comms, h->comms, sizeof *f->comms))
         return false;
@@ -143,8 +156,9 @@ static bool read_tables(reading *r)
     for (size_t i = 0; i < labels; i++)
         make_printable(f->labels + i * h->label_bytes, h->label_bytes);
     f->label_count = (uint32_t)labels;
-    size_t got = read_at(r, f->comms, comms_at, h->comms * sizeof *f->comms);
+    size_t got = read_at(r, f->comms, comms_at(h), h->comms * sizeof *f->comms);
     f->comm_count = got / sizeof *f->comms;
+    f->whole_bytes = comms_at(h) + (uint64_t)h->comms * h->comm_bytes;
     return true;
 }
 
@@ -159,7 +173,8 @@ static void take_whole(prof_file *f, const weft_trace_record *ring, uint64_t fir
     }
 }
 
-/* The slots that hold anything, and of them the records that are whole, by their numbers. */
+/* The slots that hold anything, and of them the records that are whole, by their numbers. Those before a gap that was
+ * cut into the middle are given up: what lies in between would be missed in steps that seem whole. */
 static bool read_records(reading *r)
 {
     prof_file *f = r->file;
@@ -176,11 +191,26 @@ static bool read_records(reading *r)
     }
     slots = read_at(r, ring, at, slots * sizeof *ring) / sizeof *ring;
     uint64_t oldest = first & (h->capacity - 1);
-    take_whole(f, ring, first, oldest, slots);
+    f->records_cut = slots < kept;
+    if (oldest == 0 || !f->records_cut)
+        take_whole(f, ring, first, oldest, slots);
     take_whole(f, ring, first, 0, oldest < slots ? oldest : slots);
     f->overwritten = first;
     f->lost = kept - f->count;
     free(ring);
+    return true;
+}
+
+/* Does a record name a comm that the header speaks of, but the file does not reach to? */
+static bool find_cut_comms(reading *r)
+{
+    prof_file *f = r->file;
+    for (size_t i = 0; i < f->count && !f->comms_cut; i++) {
+        const weft_trace_record *record = &f->records[i];
+        bool has_comm = record->kind != WEFT_TRACE_SPAN && record->kind != WEFT_TRACE_STEP;
+        f->comms_cut = has_comm && record->comm_entry >= f->comm_count && record->comm_entry < f->header.comms &&
+                       record->comm_entry > 0;
+    }
     return true;
 }
 
@@ -193,8 +223,9 @@ bool prof_file_read(const char *path, prof_file *file, char *why, size_t bytes)
     if (r.fd < 0)
         return refuse(&r, "cannot be opened: %s", strerror(errno));
     bool is_file = fstat(r.fd, &info) == 0 && S_ISREG(info.st_mode);
-    r.size = is_file ? (uint64_t)info.st_size : 0;
-    bool read = (is_file || refuse(&r, "not a file")) && read_header(&r) && read_tables(&r) && read_records(&r);
+    file->bytes = is_file ? (uint64_t)info.st_size : 0;
+    bool read = (is_file || refuse(&r, "not a file")) && read_header(&r) && read_tables(&r) && read_records(&r) &&
+                find_cut_comms(&r);
     close(r.fd);
     return read;
 }

@@ -16,8 +16,11 @@ typedef struct prof_file {
     size_t comm_count;
     weft_trace_record *records; /* the whole ones, in order of their numbers */
     size_t count;
-    uint64_t overwritten; /* records that later ones replaced */
-    uint64_t lost;        /* records that were not written whole, or are cut off with the file */
+    uint64_t overwritten;        /* records that later ones replaced */
+    uint64_t lost;               /* records that were not written whole, or are cut off with the file */
+    uint64_t bytes, whole_bytes; /* of the file; of all that its header speaks of: fewer are there if it is cut off */
+    bool records_cut;            /* some records are cut off */
+    bool comms_cut;              /* some comms that its records name are cut off */
 } prof_file;
 
 /* Read a file; what little there is of one cut off. False: it is none, and @p why (of @p bytes) says so without its

@@ -39,11 +39,14 @@ static int take_steps(const option_texts *steps, prof_page *page)
     const prof_run *run = page->analysis->run;
     for (int i = 0; i < steps->count && i < PROF_PAGE_STEPS; i++) {
         char *end;
+        bool digit = steps->items[i][0] >= '0' && steps->items[i][0] <= '9';
         unsigned long long number = strtoull(steps->items[i], &end, 10);
+        if (!digit || *end)
+            return complain(EXIT_USAGE, "--step is '%s', not a number", steps->items[i]);
         int step = 0;
         while (step < run->step_count && run->steps[step].number != number)
             step++;
-        if (*end || end == steps->items[i] || step == run->step_count)
+        if (step == run->step_count)
             return complain(EXIT_USAGE, "--step %s: '%s' has no such step", steps->items[i], run->folder);
         page->steps[page->step_count++] = step;
     }

@@ -158,8 +158,8 @@ bool prof_find_ideal(prof_analysis *a)
     for (int r = 0; r < a->run->count; r++)
         most = a->run->ranks[r].count > most ? a->run->ranks[r].count : most;
     phase p;
-    bool done = make_room(&p, most);
-    for (int c = 0; done && c < a->run->comm_count; c++) {
+    bool done = make_room(&p, most), known = prof_comms_known(a);
+    for (int c = 0; done && known && c < a->run->comm_count; c++) {
         char purpose[WEFT_TRACE_LABEL_BYTES];
         prof_purpose(a->run->comms[c].name, purpose, sizeof purpose);
         bool gathers = strcmp(purpose, "gather") == 0;

@@ -171,7 +171,10 @@ void prof_print_json(FILE *out, const prof_analysis *a, double record_ns)
     put_ranks(&json, a);
     json_put_whole(&json, "collectives_least", (int64_t)a->collectives_least);
     json_put_whole(&json, "collectives_most", (int64_t)a->collectives_most);
-    json_put_bool(&json, "order_differs", a->order_differs);
+    if (a->order_differs || a->order_known)
+        json_put_bool(&json, "order_differs", a->order_differs);
+    else
+        json_put_null(&json, "order_differs");
     json_put_number(&json, "trace_records", a->records_a_step);
     put_ms(&json, "trace_cost_ms", a->records_a_step * record_ns);
     put_lines(&json, "checks", a->checks, a->check_count);

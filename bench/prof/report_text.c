@@ -138,8 +138,12 @@ static void print_eta(FILE *out, const prof_totals *t)
         alone ? " by itself" : " of the serial steps");
 }
 
-static void print_ideal(FILE *out, const char *what, const char *done, const prof_ideal *i)
+static void print_ideal(FILE *out, const prof_analysis *a, const char *what, const char *done, const prof_ideal *i)
 {
+    if (!prof_comms_known(a)) {
+        fprintf(out, "  closed form, %-9s n/a       comms are missing (see NOTES)\n", what);
+        return;
+    }
     if (i->count == 0) {
         fprintf(out, "  closed form, %-9s n/a       no bucket of weft was %s over several ranks\n", what, done);
         return;
@@ -161,8 +165,8 @@ static void print_overlap(FILE *out, const prof_analysis *a)
     fprintf(out, "  exposed/step           %6.1f %%  %.2f of %.2f ms: intervals\n", prof_percent(b->exposed, b->step),
             b->exposed * MS, b->step * MS);
     print_eta(out, &a->totals);
-    print_ideal(out, "reduce", "reduced", &a->reduces);
-    print_ideal(out, "gather", "gathered", &a->gathers);
+    print_ideal(out, a, "reduce", "reduced", &a->reduces);
+    print_ideal(out, a, "gather", "gathered", &a->gathers);
 }
 
 /* ---- rows ---- */
@@ -290,7 +294,9 @@ static void print_checks(FILE *out, const prof_analysis *a)
         fprintf(out, "  collectives of a rank in a step: %zu, always\n", a->collectives_most);
     else
         fprintf(out, "  collectives of a rank in a step: %zu to %zu\n", a->collectives_least, a->collectives_most);
-    if (!a->order_differs)
+    if (!a->order_differs && !a->order_known)
+        fputs("  launch order: n/a, comms are missing (see NOTES)\n", out);
+    else if (!a->order_differs)
         fprintf(out, "  launch order: the same on all ranks%s\n", a->run->missing_count ? " that left a trace" : "");
     for (size_t i = 0; i < a->check_count; i++)
         fprintf(out, "  %s\n", a->checks[i]);

@@ -73,14 +73,14 @@ static int row_of(prof_analysis *a, const prof_record *r, known *table)
 
 /* ---- sums ---- */
 
-/* What crosses the bus for a byte of the larger buffer, as nccl-tests count. */
+/* What crosses the bus for a byte of the larger buffer, as nccl-tests count; NaN: the comm's size is not known. */
 static double bus_factor(const prof_run *run, const prof_record *r)
 {
     double n = r->comm >= 0 ? run->comms[r->comm].size : 0;
     if (r->kind == WEFT_TRACE_P2P)
         return 1;
     if (n < 1)
-        return 0;
+        return (double)NAN;
     switch (r->operation) {
     case WEFT_ALL_REDUCE:
         return 2 * (n - 1) / n;
@@ -112,7 +112,8 @@ static void average(prof_row *row, double windows)
     row->alone = row->alone_count > 0 ? row->alone / (double)row->alone_count : (double)NAN;
     if (row->count == 0 || windows == 0)
         return;
-    row->bus_bytes_per_s = row->transfer > 0 ? row->bus_bytes_per_s / (row->transfer * 1e-9) : 0;
+    row->bus_bytes_per_s =
+        row->transfer > 0 && !isnan(row->bus_bytes_per_s) ? row->bus_bytes_per_s / (row->transfer * 1e-9) : 0;
     row->bytes /= n;
     row->queue /= n;
     row->skew /= n;

@@ -131,6 +131,17 @@ static void note_losses(prof_run *run)
     }
 }
 
+static void note_cuts(prof_run *run, const prof_file *files, int count)
+{
+    for (const prof_file *f = files; f < files + count; f++) {
+        const char *some = f->comm_count > 1 ? "some of its comms" : "its comms";
+        if (f->bytes < f->whole_bytes)
+            prof_note(run, "trace.%d.weft is cut off: %" PRIu64 " of %" PRIu64 " bytes; %s%s", f->header.rank, f->bytes,
+                      f->whole_bytes, f->comms_cut ? some : "none of the comms that its records name",
+                      f->comms_cut ? " are missing, and what depends on them is not known" : " is missing");
+    }
+}
+
 static int no_memory(void)
 {
     return complain(EXIT_FAILED, "no memory for the trace");
@@ -139,6 +150,7 @@ static int no_memory(void)
 static int assemble(prof_run *run, prof_file *files, int count)
 {
     run->size = files[0].header.size;
+    note_cuts(run, files, count);
     if (!prof_convert(run, files, count) || !list_missing(run) || !prof_match(run) || !prof_align(run) ||
         !prof_list_steps(run))
         return no_memory();

@@ -35,6 +35,7 @@ typedef struct prof_rank {
     int rank; /* in the world */
     char host[64];
     bool crowded;         /* its machine has fewer cores than ranks */
+    bool comms_cut;       /* of some comms that it took part in only the name is known: its file is cut off */
     int clock;            /* into run->clocks */
     char *labels;         /* that the texts of its records point into */
     prof_record *records; /* in the order they were made */

@@ -189,7 +189,10 @@ static void put_checks(FILE *out, const prof_analysis *a)
         page_text(out, "li", "Collectives of a rank in a step: %zu, always.", a->collectives_most);
     else
         page_text(out, "li", "Collectives of a rank in a step: %zu to %zu.", a->collectives_least, a->collectives_most);
-    if (!a->order_differs)
+    if (!a->order_differs && !a->order_known)
+        page_text(out, "li",
+                  "Whether ranks started their operations in the same order is not known: comms are missing.");
+    else if (!a->order_differs)
         page_text(out, "li", "Ranks started their operations in the same order.");
     for (int c = 1; c < run->clock_count; c++)
         if (run->clocks[c].fit == PROF_FIT_FITTED)

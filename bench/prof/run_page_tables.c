@@ -82,10 +82,13 @@ static void put_eta(FILE *out, const prof_totals *t)
     close_figure(out);
 }
 
-static void put_ideal(FILE *out, const char *name, const char *done, const prof_ideal *i)
+static void put_ideal(FILE *out, const prof_analysis *a, const char *name, const char *done, const prof_ideal *i)
 {
     open_figure(out, name);
-    if (i->count == 0) {
+    if (!prof_comms_known(a)) {
+        page_text(out, "td", "n/a");
+        page_text(out, LONG, "comms are missing: see the notes");
+    } else if (i->count == 0) {
         page_text(out, "td", "n/a");
         page_text(out, LONG, "no bucket of weft was %s over several ranks", done);
     } else {
@@ -105,8 +108,8 @@ void prof_page_figures(FILE *out, const prof_analysis *a)
     put_hidden(out, &a->totals.mean);
     put_exposed(out, &a->totals.mean);
     put_eta(out, &a->totals);
-    put_ideal(out, "reductions at best", "reduced", &a->reduces);
-    put_ideal(out, "gathers at best", "gathered", &a->gathers);
+    put_ideal(out, a, "reductions at best", "reduced", &a->reduces);
+    put_ideal(out, a, "gathers at best", "gathered", &a->gathers);
     close_table(out);
     page_text(
         out, "p class=\"note\"",

@@ -5,6 +5,29 @@
 #include "complain.h"
 #include "out.h"
 
+/* The first option that took the word behind it as its value; NULL: none did. */
+static const char *taken(const option *table, size_t count, int argc, char **argv, const char **value_out)
+{
+    for (int i = 1; i + 1 < argc; i++) {
+        const char *value;
+        const option *o = argv[i][0] == '-' ? options_find(table, count, argv[i], &value) : NULL;
+        bool is_file = o && (o->kind == OPTION_FILE || o->kind == OPTION_TEXT || o->kind == OPTION_TEXTS);
+        *value_out = argv[i + 1];
+        if (is_file && !value && (*value_out)[0] != '-')
+            return argv[i];
+    }
+    return NULL;
+}
+
+static int no_folder(const char *view, const option *table, size_t count, int argc, char **argv)
+{
+    const char *value, *by = taken(table, count, argc, argv, &value);
+    if (by)
+        return complain(EXIT_USAGE, "of which folder? %s took '%s' as its value (see weft prof %s --help)", by, value,
+                        view);
+    return complain(EXIT_USAGE, "of which folder? (see weft prof %s --help)", view);
+}
+
 int prof_view_options(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
                       const char **folder_out)
 {
@@ -20,7 +43,7 @@ int prof_view_options(const char *usage, const option *table, size_t count, int 
         if (at < argc)
             *folder_out = argv[at]; /* options_read() takes it for the name of the command */
     }
-    return *folder_out ? OPTIONS_GO : complain(EXIT_USAGE, "of which folder? (see weft prof %s --help)", view);
+    return *folder_out ? OPTIONS_GO : no_folder(view, table, count, argc, argv);
 }
 
 static int write_split(const prof_view *view, const prof_split *split, const char *path, void *state)
@@ -54,7 +77,10 @@ int prof_view_write(const prof_view *view, const char *folder, const char *path,
     prof_run run;
     if (!path && snprintf(own, sizeof own, "%s/%s", folder, view->name) >= (int)sizeof own)
         return complain(EXIT_USAGE, "'%s' has too long a name", folder);
-    int code = prof_run_open(folder, &run);
+    int code = out_spare("--out", path ? path : own, folder, PROF_FILES);
+    if (code != EXIT_DONE)
+        return code;
+    code = prof_run_open(folder, &run);
     if (code == EXIT_DONE)
         code = write_run(view, &run, path ? path : own, state);
     if (code == EXIT_DONE && !path)

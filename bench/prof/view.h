@@ -7,6 +7,9 @@
 #include "option.h"
 #include "prof/split.h"
 
+/* What the files of a run in its folder are called. */
+#define PROF_FILES "trace.*.weft"
+
 /* Read one folder and the options of a table into @p values: options_read()'s answer. */
 int prof_view_options(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
                       const char **folder_out);

@@ -295,7 +295,7 @@ static int check(const values *v, int argc, char **argv)
     if (v->csv + v->text + (v->svg != NULL) > 1)
         return complain(EXIT_USAGE, "--csv, --text or --svg: one of them");
     if (v->verify)
-        return EXIT_DONE;
+        return out_spare("--svg", v->svg, v->verify, "*");
     if (v->policy < 0)
         return complain(EXIT_USAGE, "--policy %s or --verify FILE is missing", choices.names);
     if (v->stages == 0 || v->microbatches == 0)

@@ -5,6 +5,7 @@
 
 #include "complain.h"
 #include "option.h"
+#include "out.h"
 #include "subcommands.h"
 #include "topo/topo.h"
 
@@ -62,6 +63,9 @@ int command_topo(int argc, char **argv)
         return complain(EXIT_USAGE, "topo takes no '%s'", argv[rest]);
     if (options.json && options.svg)
         return complain(EXIT_USAGE, "--json or --svg, not both");
+    code = out_spare("--svg", options.svg, options.xml, "*");
+    if (code != EXIT_DONE)
+        return code;
     weft_log_set(WEFT_LOG_WARN, to_stderr, NULL);
     plan p = {0};
     code = plan_make(&options, &p);

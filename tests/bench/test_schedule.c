@@ -157,6 +157,7 @@ TEST(wrong_input_gets_one_clear_line_and_its_code)
         {"", "--verify FILE -m 3", "--verify takes its schedule from the file, so -m says nothing", 2},
         {"", "--verify FILE --policy gpipe", "so --policy says nothing", 2},
         {"", "--verify FILE", "the schedule has no actions", 2},
+        {"", "--verify FILE --svg /tmp/weft-test-schedule-$PPID", "would overwrite what is read: name another file", 2},
         {"", "--verify /nowhere/at/all", "/nowhere/at/all: No such file or directory", 2},
         {"", "--verify /tmp", "/tmp: Is a directory", 2},
         {"stage 0: F0.0 X0.0\n", "--verify FILE", "line 1: no action", 2},

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What flags make of a training, and what is said of flags that do not go. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gpt/options.h"
 #include "harness/test.h"
@@ -143,6 +146,23 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--compute timed:-1", "--compute is 'timed:-1'");
     check_refused("--compute timed:1x", "--compute is 'timed:1x'");
     check_refused("--hidden-size 1000000 --num-attention-heads 1000000 --kv-channels 1000000", "more than this can");
+}
+
+/* By whatever name, link, or folder the data is found. */
+TEST(the_data_is_not_overwritten)
+{
+    char folder[] = "/tmp/weft-options-XXXXXX";
+    int home = open(".", O_RDONLY | O_DIRECTORY);
+    CHECK(home >= 0 && mkdtemp(folder) && chdir(folder) == 0 && mkdir("in", 0777) == 0);
+    CHECK(close(creat("a.bin", 0666)) == 0 && symlink("a.bin", "b") == 0 && link("a.bin", "in/trace.3.weft") == 0);
+    check_refused("--data a.bin --json a.bin", "--json 'a.bin' would overwrite what is read");
+    check_refused("--data a --html b", "--html 'b' would overwrite what is read");
+    check_refused("--data . --json b", "--json 'b' would overwrite what is read");
+    check_refused("--data b --make-data a", "--make-data 'a.bin' would overwrite what is read");
+    check_refused("--data a.bin --trace in", "--trace 'a.bin' would overwrite what is read");
+    check_refused("--data a.bin --trace a.bin", "--trace 'a.bin' would overwrite what is read");
+    CHECK(unlink("in/trace.3.weft") == 0 && unlink("b") == 0 && unlink("a.bin") == 0 && rmdir("in") == 0);
+    CHECK(fchdir(home) == 0 && close(home) == 0 && rmdir(folder) == 0);
 }
 
 TEST(an_unknown_flag_and_a_wrong_value_are_named)

@@ -143,9 +143,76 @@ TEST(of_a_file_that_was_cut_off_the_whole_records_count)
     CHECK_INT(run.count, 2);
     CHECK_INT(run.ranks[1].count, 10);
     CHECK_INT(run.ranks[1].lost, 6 * 7 - 10);
+    CHECK_HAS(run.notes[0], "trace.1.weft is cut off: 9237 of 15360 bytes; its comms are missing");
     CHECK_HAS(run.notes[run.note_count - 1], "rank 1: 32 records were not written whole, or cut off; 10 are whole");
     prof_run_close(&run);
     CHECK_INT(digest(folder), EXIT_DONE);
+    traces_remove(folder);
+}
+
+/* Of rank 1 the file ends where its comms begin, or behind those that it made: of a page, a report and events each says
+ * so, and only what depends on who the members are is not known. */
+static void check_cut(const char *folder, bool missing, const char *note)
+{
+    prof_run run;
+    prof_split split;
+    prof_analysis a;
+    CHECK_INT(prof_run_open(folder, &run), EXIT_DONE);
+    CHECK_INT(run.ranks[1].count, 6 * 7);
+    CHECK_INT(run.ranks[1].comms_cut, missing);
+    CHECK_INT(run.note_count > 0, note != NULL);
+    if (note)
+        CHECK_HAS(run.notes[0], note);
+    CHECK(prof_split_open(&run, &split));
+    CHECK(prof_analyse(&split, prof_select_default(&run), &a));
+    CHECK_INT(a.totals.windows, 2 * 5);
+    CHECK_INT(a.reduces.count > 0, !missing);
+    CHECK_INT(a.order_known, !missing);
+    for (int i = 0; i < a.row_count; i++)
+        CHECK_MSG((a.rows[i].bus_bytes_per_s > 0) == (!missing || strcmp(a.rows[i].kind, "p2p") == 0), "%s",
+                  a.rows[i].name);
+    for (size_t i = 0; missing && i < a.hint_count; i++)
+        CHECK_MSG(!strstr(a.hints[i], "late") && !strstr(a.hints[i], "permit"), "%s", a.hints[i]);
+    prof_analysis_close(&a);
+    prof_split_close(&split);
+    prof_run_close(&run);
+}
+
+TEST(without_its_comms_a_file_tells_what_does_not_depend_on_them)
+{
+    char folder[64], path[128];
+    struct stat info;
+    traces_folder(folder);
+    write_run(folder, 0);
+    check_cut(folder, false, NULL);
+    snprintf(path, sizeof path, "%s/trace.1.weft", folder);
+    CHECK(stat(path, &info) == 0);
+    off_t comms_at = info.st_size - TRACES_COMMS * (off_t)sizeof(weft_trace_comm);
+    CHECK(truncate(path, comms_at + 3 * (off_t)sizeof(weft_trace_comm)) == 0);
+    check_cut(folder, false, "none of the comms that its records name is missing");
+    CHECK(truncate(path, comms_at) == 0);
+    check_cut(folder, true, "; its comms are missing, and what depends on them is not known");
+    CHECK_INT(digest(folder), EXIT_DONE);
+    traces_remove(folder);
+}
+
+/* Slots 0-9 hold the newest ten of the ring before the gap; with it begins what is older. */
+TEST(what_stands_before_a_gap_is_given_up)
+{
+    char folder[64], path[128];
+    prof_run run;
+    traces_folder(folder);
+    write_run(folder, 32);
+    snprintf(path, sizeof path, "%s/trace.1.weft", folder);
+    size_t ring_at = 4096 + TRACES_LABELS * WEFT_TRACE_LABEL_BYTES;
+    CHECK(truncate(path, (off_t)(ring_at + 20 * sizeof(weft_trace_record))) == 0);
+    CHECK_INT(prof_run_open(folder, &run), EXIT_DONE);
+    CHECK_INT(run.ranks[1].count, 10);
+    CHECK_INT(run.ranks[1].lost, 32 - 10);
+    CHECK(run.steps[run.step_count - 1].windows[1].begin != PROF_UNKNOWN);
+    for (int s = 0; s + 1 < run.step_count; s++)
+        CHECK(run.steps[s].windows[1].begin == PROF_UNKNOWN);
+    prof_run_close(&run);
     traces_remove(folder);
 }
 
@@ -192,7 +259,7 @@ TEST(files_of_another_kind_version_rank_or_run_are_left_out)
         {WEFT_TRACE_VERSION + 1, 1, 2, WEFT_TRACE_MAGIC, "of version 3 of the format; this weft reads 1 to 2"},
         {WEFT_TRACE_VERSION, 0, 2, WEFT_TRACE_MAGIC, "holds the trace of rank 0"},
         {WEFT_TRACE_VERSION, 1, 4, WEFT_TRACE_MAGIC, "of a world of 4 ranks, not of 2 as trace.0.weft: of another run"},
-        {WEFT_TRACE_VERSION, 1, 2, 0, "empty: its header was never written"},
+        {WEFT_TRACE_VERSION, 1, 2, 0, "its first 8 bytes are zero: damaged, or its writer was killed as it began"},
         {WEFT_TRACE_VERSION, 1, 2, 12345, "not a trace file of weft"},
         {WEFT_TRACE_VERSION, 5, 2, WEFT_TRACE_MAGIC, "damaged: its header has a rank of 5"},
     };
@@ -215,6 +282,8 @@ TEST(files_of_another_kind_version_rank_or_run_are_left_out)
         traced_free(&t);
         expect_left_out(folder, wrong[i].why);
     }
+    CHECK(truncate(path, 0) == 0 && truncate(path, 100000) == 0);
+    expect_left_out(folder, "empty: its header was never written");
     CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
     expect_left_out(folder, "not a file");
     CHECK(unlink(path) == 0 && symlink("/no/such/file", path) == 0);

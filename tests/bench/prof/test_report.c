@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft prof report` as its user runs it: what it prints, and how it ends. */
+#include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "../spawn.h"
 #include "harness/json.h"
@@ -114,7 +117,9 @@ TEST(what_is_asked_wrongly_is_said)
         int code;
         const char *says;
     } wrong[] = {
-        {{NULL}, 2, "of which folder?"},
+        {{NULL}, 2, "of which folder? (see"},
+        {{"--json", "FOLDER", NULL}, 2, "of which folder? --json took '/tmp/"},
+        {{"--rank", "1", "--step", "FOLDER"}, 2, "of which folder? --step took '/tmp/"},
         {{"/no/such/folder", NULL}, 1, "cannot read folder '/no/such/folder'"},
         {{"FOLDER", "--step", "9", NULL}, 2, "--step 9: the trace has steps 1 to 3"},
         {{"FOLDER", "--step", "2-", NULL}, 2, "--step is '2-', not N or A-B"},
@@ -131,12 +136,45 @@ TEST(what_is_asked_wrongly_is_said)
         CHECK_HAS(r.complained.data, wrong[i].says);
         spawn_forget(&r);
     }
+    static const char *const no_steps[][2] = {
+        {"x", "--step is 'x', not a number"}, {"1-2", "--step is '1-2', not a number"}, {"9", "--step 9: '/tmp/"}};
+    for (size_t i = 0; i < sizeof no_steps / sizeof *no_steps; i++) {
+        spawned page = report((const char *const[]){"prof", "html", folder, "--step", no_steps[i][0], NULL}, 2);
+        CHECK_HAS(page.complained.data, no_steps[i][1]);
+        spawn_forget(&page);
+    }
     spawned r = report((const char *const[]){"prof", "nothing", NULL}, 2);
     CHECK_HAS(r.complained.data, "there is no view 'nothing'");
     spawn_forget(&r);
     r = report((const char *const[]){"prof", "--help", NULL}, 0);
     CHECK_HAS(r.said.data, "report");
     spawn_forget(&r);
+    traces_remove(folder);
+}
+
+/* Every trace of the run stays as it is, whatever it is called where it would be written to. */
+TEST(no_view_overwrites_a_trace)
+{
+    char folder[64], path[128], linked[128];
+    struct stat before, after;
+    traces_folder(folder);
+    write_run(folder);
+    snprintf(path, sizeof path, "%s/trace.1.weft", folder);
+    snprintf(linked, sizeof linked, "%s/report.html", folder);
+    CHECK(symlink("trace.1.weft", linked) == 0 && stat(path, &before) == 0);
+    const char *const lines[][7] = {
+        {"prof", "html", "--out", path, folder, NULL},      {"prof", "html", folder, NULL},
+        {"prof", "trace", "--out", linked, folder, NULL},   {"prof", "report", folder, "--json", path, NULL},
+        {"prof", "report", folder, "--json", linked, NULL},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        spawned r = report(lines[i], 2);
+        CHECK_HAS(r.complained.data, i < 3 ? "--out '/tmp/" : "--json '/tmp/");
+        CHECK_HAS(r.complained.data, "would overwrite what is read");
+        CHECK_STR(r.said.data, "");
+        CHECK(stat(path, &after) == 0 && after.st_size == before.st_size);
+        spawn_forget(&r);
+    }
     traces_remove(folder);
 }
 
@@ -153,4 +191,20 @@ TEST(the_trace_that_is_read_stays_as_it_is)
         spawn_forget(&r);
     }
     traces_remove(folder);
+}
+
+/* Whatever the figures are, the word about noise goes with the interval that is printed. */
+TEST(an_interval_too_wide_to_tell_is_called_so)
+{
+    spawned r = report((const char *const[]){"prof", "cost", "--pairs", "4", "--compute", "0.5", NULL}, 0);
+    const char *line = strstr(r.said.data, "median of differences"), *part = line ? strchr(line, '%') : NULL;
+    double least, most;
+    part = part ? strstr(part, "of the step (") : NULL;
+    CHECK_MSG(part && sscanf(part, "of the step (%lf to %lf)", &least, &most) == 2, "%s", r.said.data);
+    bool told = strstr(r.said.data, "too noisy to tell") != NULL;
+    CHECK_MSG(told == (most - least > 10) || fabs(most - least - 10) < 0.01, "%s", r.said.data);
+    spawn_forget(&r);
+    r = report((const char *const[]){"prof", "cost", "--help", NULL}, 0);
+    CHECK_HAS(r.said.data, "the median\nof the differences of pairs");
+    spawn_forget(&r);
 }
