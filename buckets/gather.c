@@ -54,7 +54,11 @@ static weft_result follow(weft_buckets *set, const weft__bucket *bucket, weft_st
 {
     size_t index = (size_t)(bucket - set->buckets);
     weft__set_gpu *gpu = set->gpu;
-    if (!gpu || gpu->gatherer[index].kind == WEFT_DEVICE_HOST || gpu->gatherer[index].handle == stream.handle)
+    if (!gpu)
+        return WEFT_OK;
+    weft_stream gatherer = gpu->gatherer[index];
+    bool is_same = gatherer.kind == stream.kind && gatherer.handle == stream.handle;
+    if (gatherer.kind == WEFT_DEVICE_HOST || is_same)
         return WEFT_OK;
     if (stream.kind == WEFT_DEVICE_HOST)
         return gpu->device->calls->await(gpu->device, gpu->gathered[index]);

@@ -11,17 +11,17 @@
 /* On a comm of a GPU the bytes go there and back by its stream. */
 static weft_result to_gpu(weft_comm *comm, const void *data, size_t bytes)
 {
-    return weft__gpu_copy(comm->gpu, comm->gpu_word, data, bytes);
+    return weft__gpu_told_all(comm, weft__gpu_copy(comm->gpu, comm->gpu_word->memory, data, bytes));
 }
 
 static weft_result from_gpu(weft_comm *comm, void *data, size_t bytes)
 {
-    return weft__gpu_copy(comm->gpu, data, comm->gpu_word, bytes);
+    return weft__gpu_told_all(comm, weft__gpu_copy(comm->gpu, data, comm->gpu_word->memory, bytes));
 }
 
 static weft_result find_lowest(weft_comm *comm, int32_t *lowest)
 {
-    void *where = comm->gpu ? comm->gpu_word : lowest;
+    void *where = comm->gpu ? comm->gpu_word->memory : lowest;
     if (comm->gpu)
         WEFT_TRY(to_gpu(comm, lowest, sizeof *lowest));
     WEFT_TRY(weft_all_reduce_run(comm, where, where, 1, WEFT_INT32, WEFT_MIN, WEFT_STREAM_HOST));
@@ -30,7 +30,7 @@ static weft_result find_lowest(weft_comm *comm, int32_t *lowest)
 
 static weft_result spread(weft_comm *comm, weft__verdict *verdict, int root)
 {
-    void *where = comm->gpu ? comm->gpu_word : verdict;
+    void *where = comm->gpu ? comm->gpu_word->memory : verdict;
     if (comm->gpu)
         WEFT_TRY(to_gpu(comm, verdict, sizeof *verdict));
     WEFT_TRY(weft_broadcast_run(comm, where, where, sizeof *verdict, WEFT_UINT8, root, WEFT_STREAM_HOST));

@@ -12,6 +12,7 @@
 #include "base/reserved.h"
 #include "base/sized.h"
 #include "control.h"
+#include "device/gpu.h"
 
 /* ------------------------------------------------------------------------------------------- the end */
 
@@ -59,7 +60,7 @@ static bool bury(weft_comm *comm, bool force)
         weft__board_remove(comm->card, weft__now_ns());
     pthread_mutex_destroy(&comm->verdict_lock);
     if (comm->gpu_word)
-        comm->gpu->calls->release(comm->gpu, comm->gpu_word);
+        weft__gpu_word_give(comm->world, comm->gpu_word, atomic_load(&comm->verdict) == WEFT_OK);
     free(comm->ranks);
     free(comm->cards);
     free(comm->seen);

@@ -138,7 +138,7 @@ static size_t most_messages(const weft_comm *comm)
 static weft_result take_gpu(weft_comm *comm)
 {
     WEFT_TRY(weft__gpu_of(comm->world, comm->config.device, &comm->gpu));
-    return comm->gpu->calls->alloc(comm->gpu, sizeof(weft__verdict), &comm->gpu_word);
+    return weft__gpu_word_take(comm->world, comm->gpu, &comm->gpu_word);
 }
 
 static weft_result create_behind(weft_comm *comm)

@@ -36,11 +36,12 @@ void weft__progress_done(weft_op *op, weft_result result)
         __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_RELEASE);
         return;
     }
+    uint64_t life = weft__work_life(work);
     __atomic_store_n(&op->result, (int32_t)result, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&op->waited, __ATOMIC_SEQ_CST)) /* if the slot lives again already, one wakes for nothing */
         weft__futex_wake_all((_Atomic uint32_t *)&op->result);
-    if (atomic_load(&work->left))
-        weft__work_end_left(work);
+    if (atomic_load(&work->left) == life)
+        weft__work_end_left(work, life);
 }
 
 /* Hand a work to its backend. False: it must wait. */

@@ -146,7 +146,8 @@ static void launch(weft__work *work)
     weft__trace_start(comm->world->trace, work);
     weft__progress_enter(comm->world);
     atomic_store_explicit(&work->taken_up, true, memory_order_relaxed);
-    if (before && before->comm->instance == comm->instance)
+    bool has_failed = before && __atomic_load_n(&before->op.result, __ATOMIC_ACQUIRE) < 0;
+    if (before && before->comm->instance == comm->instance && !has_failed)
         work->op.behind = &before->op;
     else
         (void)weft__start_look_before(work, &result); /* it has ended */

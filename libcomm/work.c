@@ -258,9 +258,9 @@ weft_result weft__work_end(weft__work *work, uint64_t came, uint64_t went)
     return result;
 }
 
-void weft__work_end_left(weft__work *work)
+void weft__work_end_left(weft__work *work, uint64_t life)
 {
-    if (atomic_exchange(&work->left, false))
+    if (atomic_compare_exchange_strong(&work->left, &life, 0))
         (void)weft__work_end(work, work->op.last, work->op.last);
 }
 
@@ -268,11 +268,12 @@ bool weft__work_await_left(weft__work_slots *slots)
 {
     for (uint32_t i = 0; i < slots->count; i++) {
         weft__work *work = weft__work_at(slots, i);
-        if (!atomic_load(&work->left))
+        uint64_t life = atomic_load(&work->left);
+        if (!life)
             continue;
         if (!weft__work_ended(work))
             weft__progress_wait(slots->world, work);
-        weft__work_end_left(work);
+        weft__work_end_left(work, life);
         return true;
     }
     return false;
@@ -289,9 +290,10 @@ static weft_result leave(weft__work *work, weft_stream stream)
     }
     if (result != WEFT_OK)
         weft_backend_fail(comm, result, "comm %s: %s", comm->name, weft_last_error());
-    atomic_store(&work->left, true);
+    uint64_t life = weft__work_life(work);
+    atomic_store(&work->left, life);
     if (weft__work_ended(work))
-        weft__work_end_left(work);
+        weft__work_end_left(work, life);
     return result;
 }
 
@@ -311,7 +313,7 @@ weft_result weft_work_finish(weft_work work, weft_stream before)
     uint64_t came = w->comm->facts.caps & WEFT_CAP_IMMEDIATE && weft__work_ended(w) ? w->op.last : weft__ticks();
     if (!weft__work_ended(w))
         weft__progress_wait(world, w);
-    if (w->comm->gpu)
+    if (w->comm->gpu && w->op.result == WEFT_OK)
         (void)order(w, before); /* this thread has waited too */
     return weft__work_end(w, came, w->op.last > came ? weft__ticks() : came);
 }

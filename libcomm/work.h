@@ -26,8 +26,8 @@ typedef struct weft__work {
     struct weft__work_slots *slots;              /* it is one of these: of its comm, until that is gone */
     uint32_t index;                              /* among them */
     _Atomic bool taken_up;                       /* by the seat, and not ended */
-    _Atomic bool left;                           /* finished on a stream of a GPU before it ended: whoever sees both
-                                                    ends its life */
+    _Atomic uint64_t left;                       /* the life that was finished on a stream of a GPU before it ended:
+                                                    whoever sees both ends it; 0 = none */
     weft_comm *comm;
     struct weft__work *next;  /* in the queue of new works, then in the comm's held works */
     struct weft__work *after; /* runs after this one, which it holds */
@@ -94,8 +94,14 @@ void weft__work_release(weft__work *work);
 /* Give up a claimed work that has ended. How it ended. @p came: when the caller came to wait for it, and @p went on; if
  * it had ended before, it went on at once. */
 weft_result weft__work_end(weft__work *work, uint64_t came, uint64_t went);
-/* It has ended: if it was left before, its life ends. */
-void weft__work_end_left(weft__work *work);
+/* This life of it, never 0. */
+static inline uint64_t weft__work_life(weft__work *work)
+{
+    return (atomic_load_explicit(&work->state, memory_order_relaxed) >> WEFT__WORK_STATE_SHIFT) + 1;
+}
+
+/* It has ended: if @p life of it was left, that ends. By then it may lead another. */
+void weft__work_end_left(weft__work *work, uint64_t life);
 /* Wait for one that was left and whose life has not ended. False: there is none. */
 bool weft__work_await_left(weft__work_slots *slots);
 

@@ -46,6 +46,7 @@ struct weft_world {
 
     weft__device *gpu;      /* opened when it is first asked for, */
     weft_stream gpu_stream; /* with a stream for what weft computes there */
+    struct weft__gpu_word *gpu_words;
     pthread_mutex_t gpu_lock;
 
     weft__trace *trace;

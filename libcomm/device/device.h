@@ -70,8 +70,6 @@ typedef struct weft__device_calls {
     /* A stream of ours; an urgent one is served first. */
     weft_result (*stream_open)(weft__device *device, int urgent, weft_stream *stream_out);
     void (*stream_close)(weft__device *device, weft_stream stream);
-    /* Is it being captured? WEFT_OK: no; E_CAPTURE: yes. */
-    weft_result (*stream_free)(weft__device *device, weft_stream stream);
     /* Wait for all that was queued. */
     weft_result (*synchronize)(weft__device *device, weft_stream stream);
 

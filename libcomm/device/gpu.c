@@ -89,24 +89,76 @@ weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t
     return gpu->calls->synchronize(gpu, plain);
 }
 
+weft_result weft__gpu_told_all(weft_comm *comm, weft_result result)
+{
+    if (result < 0 && atomic_load(&comm->verdict) == WEFT_OK)
+        weft_backend_fail(comm, result, "comm %s, rank %d: %s", comm->name, comm->world->rank, weft_last_error());
+    return result;
+}
+
+static weft_result gather(weft_comm *comm, unsigned char *room, const void *mine, void *all, size_t bytes)
+{
+    WEFT_TRY(weft__gpu_copy(comm->gpu, room, mine, bytes));
+    WEFT_TRY(weft_all_gather_run(comm, room, room + bytes, bytes, WEFT_UINT8, WEFT_STREAM_HOST));
+    return weft__gpu_copy(comm->gpu, all, room + bytes, (size_t)comm->size * bytes);
+}
+
 weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes)
 {
-    size_t count = (size_t)weft_comm_size(comm);
     weft__device *gpu = comm->gpu;
     unsigned char *room;
-    WEFT_TRY(gpu->calls->alloc(gpu, (1 + count) * bytes, (void **)&room));
-    weft_result result = weft__gpu_copy(gpu, room, mine, bytes);
-    if (result == WEFT_OK)
-        result = weft_all_gather_run(comm, room, room + bytes, bytes, WEFT_UINT8, WEFT_STREAM_HOST);
-    if (result == WEFT_OK)
-        result = weft__gpu_copy(gpu, all, room + bytes, count * bytes);
+    WEFT_TRY(weft__gpu_told_all(comm, gpu->calls->alloc(gpu, (1 + (size_t)comm->size) * bytes, (void **)&room)));
+    weft_result result = weft__gpu_told_all(comm, gather(comm, room, mine, all, bytes));
     gpu->calls->release(gpu, room);
     return result;
 }
 
+/* ------------------------------------------------------------------------------------------- words */
+
+static weft__gpu_word *make_word(weft_world *world, weft__device *gpu)
+{
+    weft__gpu_word *word = calloc(1, sizeof *word);
+    if (!word || gpu->calls->alloc(gpu, WEFT__GPU_WORD_BYTES, &word->memory) != WEFT_OK) {
+        free(word);
+        return NULL;
+    }
+    word->next = world->gpu_words;
+    world->gpu_words = word;
+    return word;
+}
+
+weft_result weft__gpu_word_take(weft_world *world, weft__device *gpu, weft__gpu_word **word_out)
+{
+    pthread_mutex_lock(&world->gpu_lock);
+    weft__gpu_word *word = world->gpu_words;
+    while (word && !word->is_free)
+        word = word->next;
+    if (!word)
+        word = make_word(world, gpu);
+    if (word)
+        word->is_free = false;
+    pthread_mutex_unlock(&world->gpu_lock);
+    *word_out = word;
+    return word ? WEFT_OK : weft__fail(WEFT_E_NO_MEMORY, "no memory of the GPU for a comm");
+}
+
+void weft__gpu_word_give(weft_world *world, weft__gpu_word *word, bool unused)
+{
+    pthread_mutex_lock(&world->gpu_lock);
+    word->is_free = unused;
+    pthread_mutex_unlock(&world->gpu_lock);
+}
+
+/* ------------------------------------------------------------------------------------------- the end */
+
 void weft__gpu_close(weft_world *world)
 {
     if (world->gpu) {
+        for (weft__gpu_word *word; (word = world->gpu_words);) {
+            world->gpu_words = word->next;
+            world->gpu->calls->release(world->gpu, word->memory);
+            free(word);
+        }
         world->gpu->calls->stream_close(world->gpu, world->gpu_stream);
         world->gpu->calls->close(world->gpu);
     }

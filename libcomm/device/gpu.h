@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <weft/comm.h>
 
+#include "base/verdict.h"
 #include "device/device.h"
 
 /* The number of "cuda:2"; -1: whichever is this rank's, by "cuda", "" or NULL. E_INVALID names @p what; nothing is
@@ -22,6 +23,21 @@ weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream);
 weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes);
 /* All-gather of @p bytes of the host from each member of a comm of a GPU, for setting things up. */
 weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes);
+/* A failure of this rank between operations fails the comm, so that the others do not wait for it. Returns @p result. */
+weft_result weft__gpu_told_all(weft_comm *comm, weft_result result);
+
+/* A little memory of the GPU, for agreeing. To give memory back waits for the whole GPU, and so perhaps for other ranks:
+ * words stay with the world. */
+#define WEFT__GPU_WORD_BYTES sizeof(weft__verdict)
+typedef struct weft__gpu_word {
+    void *memory;
+    bool is_free;
+    struct weft__gpu_word *next;
+} weft__gpu_word;
+
+weft_result weft__gpu_word_take(weft_world *world, weft__device *gpu, weft__gpu_word **word_out);
+/* @p unused: nothing on the GPU may still write to it. */
+void weft__gpu_word_give(weft_world *world, weft__gpu_word *word, bool unused);
 void weft__gpu_close(weft_world *world);
 
 #endif

@@ -15,10 +15,12 @@ static const size_t device_bytes = (size_t)64 << 30;
 
 static _Thread_local cudaError_t last_error;
 static _Thread_local int current;
+static _Thread_local enum cudaStreamCaptureMode thread_mode;
+static cudaStream_t captured_for_all; /* a capture that forbids every thread to look at events */
 
 static cudaError_t end(cudaError_t error)
 {
-    if (error != cudaSuccess && error != cudaErrorNotReady)
+    if (error != cudaSuccess)
         last_error = error;
     return error;
 }
@@ -440,13 +442,22 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsi
 
 API cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
 {
-    (void)mode;
     cudaStream_t stream = take_stream(handle);
     if (!stream)
         return end(cudaErrorInvalidResourceHandle);
+    if (mode == cudaStreamCaptureModeGlobal)
+        captured_for_all = stream;
     stream->capturing = true;
     stream->invalidated = false;
     standin_unlock();
+    return cudaSuccess;
+}
+
+API cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+    enum cudaStreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
     return cudaSuccess;
 }
 
@@ -458,6 +469,8 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
         return end(cudaErrorInvalidResourceHandle);
     cudaError_t error = stream->invalidated ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
     stream->capturing = stream->invalidated = false;
+    if (captured_for_all == stream)
+        captured_for_all = NULL;
     *graph = NULL;
     standin_unlock();
     return end(error);
@@ -517,9 +530,12 @@ API cudaError_t cudaEventQuery(cudaEvent_t event)
     if (!event)
         return end(cudaErrorInvalidResourceHandle);
     standin_lock();
-    bool reached = standin_event_reached(event);
+    bool forbidden = captured_for_all && thread_mode != cudaStreamCaptureModeRelaxed;
+    if (forbidden)
+        captured_for_all->invalidated = true;
+    bool reached = !forbidden && standin_event_reached(event);
     standin_unlock();
-    return reached ? cudaSuccess : cudaErrorNotReady;
+    return reached ? cudaSuccess : end(forbidden ? cudaErrorStreamCaptureUnsupported : cudaErrorNotReady);
 }
 
 API cudaError_t cudaEventSynchronize(cudaEvent_t event)

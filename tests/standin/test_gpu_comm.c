@@ -299,3 +299,106 @@ TEST(the_gpu_of_a_rank_can_be_named)
     config.device = "cuda:5";
     ranks_as_threads(1, &config, named, NULL);
 }
+
+static void look_while_captured(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "captured");
+    cudaStream_t captured = new_stream(), stream = new_stream();
+    float *memory = new_floats(world, COUNT);
+    cudaGraph_t graph;
+    weft_work work;
+    OK(weft_all_reduce_start(comm, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &work));
+    CHECK_INT(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal), cudaSuccess);
+    while (weft_work_test(work) == WEFT_PENDING)
+        ;
+    CHECK_INT(cudaGetLastError(), cudaSuccess);
+    CHECK_INT(cudaStreamEndCapture(captured, &graph), cudaSuccess);
+    OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    weft_memory_free(world, memory);
+    weft_comm_destroy(comm);
+    CHECK_INT(standin_races(), 0);
+}
+
+TEST(looking_at_works_disturbs_no_capture_and_leaves_no_error)
+{
+    ranks_both_ways(2, look_while_captured, NULL);
+}
+
+static void keep_current(weft_world *world, void *argument)
+{
+    (void)argument;
+    int current;
+    CHECK_INT(cudaSetDevice(7), cudaSuccess);
+    weft_comm *comm = gpu_comm(world, "current");
+    CHECK_INT(cudaGetDevice(&current), cudaSuccess);
+    CHECK_INT(current, 7);
+    weft_comm_destroy(comm);
+}
+
+TEST(the_callers_device_stays_current)
+{
+    ranks_both_ways(2, keep_current, NULL);
+}
+
+/* A comm that is made and given back while another of the GPU waits for its peer. */
+static void make_while_another_waits(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *old = gpu_comm(world, "old"), *pending = gpu_comm(world, "pending");
+    cudaStream_t stream = new_stream();
+    float *memory = new_floats(world, COUNT);
+    weft_work work = WEFT_WORK_NONE;
+    OK(weft_comm_agree(old, WEFT_OK, NULL));
+    weft_comm_destroy(old);
+    bool first = weft_world_rank(world) == 0;
+    if (first)
+        OK(weft_all_reduce_start(pending, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &work));
+    weft_comm_config host = WEFT_COMM_CONFIG_INIT;
+    weft_comm *meeting = all_ranks(world, "meeting", &host); /* the others' part of it comes only then */
+    OK(weft_barrier_run(meeting, WEFT_STREAM_HOST));
+    if (!first)
+        OK(weft_all_reduce_start(pending, memory, memory, COUNT, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &work));
+    OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    weft_comm_destroy(meeting);
+    weft_comm_destroy(pending);
+    weft_memory_free(world, memory);
+}
+
+TEST(comms_come_and_go_while_the_gpu_waits_for_a_peer)
+{
+    ranks_both_ways(2, make_while_another_waits, NULL);
+}
+
+static void start_after_a_failure(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *failed = gpu_comm(world, "failed"), *next = gpu_comm(world, "next");
+    weft_stream stream = weft_cuda_stream(new_stream());
+    float *memory = new_floats(world, COUNT);
+    weft_work before, work;
+    weft_collective sum = WEFT_COLLECTIVE_INIT;
+    sum.kind = WEFT_ALL_REDUCE, sum.dtype = WEFT_FP32, sum.reduction = WEFT_SUM;
+    sum.send = sum.recv = memory, sum.count = COUNT;
+    if (weft_world_rank(world) == 0) { /* the other does not come */
+        OK(weft_collective_start(failed, &sum, stream, &before));
+        OK(weft_comm_abort(failed));
+        CHECK_INT(weft_work_order(before, WEFT_STREAM_HOST), WEFT_OK);
+        sum.after = before;
+        OK(weft_collective_start(next, &sum, stream, &work));
+        CHECK_INT(weft_work_finish(before, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+        CHECK_INT(weft_work_finish(work, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "was to run after an operation that failed");
+    }
+    weft_comm_destroy(failed);
+    weft_comm_destroy(next);
+    weft_memory_free(world, memory);
+}
+
+TEST(what_runs_after_a_failure_fails)
+{
+    ranks_both_ways(2, start_after_a_failure, NULL);
+}

@@ -25,13 +25,30 @@ weft_result weft__nccl_cuda_told(const char *name, const char *what, cudaError_t
 
 /* ------------------------------------------------------------------------------------------- parts */
 
+int weft__nccl_enter(const weft__nccl *nccl)
+{
+    int before = nccl->device;
+    (void)cudaGetDevice(&before);
+    (void)cudaSetDevice(nccl->device);
+    return before;
+}
+
+void weft__nccl_leave(int before)
+{
+    (void)cudaSetDevice(before);
+}
+
+/* Communicators of a comm that was given up while they were made are still there. */
 void weft__nccl_core_release(weft__nccl_core *core)
 {
     if (atomic_fetch_sub(&core->holds, 1) != 1)
         return;
-    for (uint32_t i = 0; i < core->lane_count; i++)
+    for (uint32_t i = 0; i < core->lane_count; i++) {
+        if (core->lanes[i].comm)
+            (void)ncclCommAbort(core->lanes[i].comm);
         if (core->lanes[i].stream)
             (void)cudaStreamDestroy(core->lanes[i].stream);
+    }
     if (core->scratch)
         (void)cudaFree(core->scratch);
     free(core);
@@ -90,9 +107,12 @@ weft_result weft__nccl_comm_create(void *state, const weft_backend_comm *what, v
     nc->tail = &nc->head;
     nc->next = nc->nccl->comms;
     nc->nccl->comms = nc;
-    (void)cudaSetDevice(nc->nccl->device);
+    int before = weft__nccl_enter(nc->nccl);
     weft_result result = make_core(nc, what);
-    return result == WEFT_OK ? write_card(nc, card) : result;
+    if (result == WEFT_OK)
+        result = write_card(nc, card);
+    weft__nccl_leave(before);
+    return result;
 }
 
 weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards)
@@ -141,13 +161,14 @@ static double since_abort(weft__nccl_comm *nc)
 
 bool weft__nccl_end_aborted(weft__nccl_comm *nc)
 {
-    bool helped = atomic_load(&nc->core->helped);
+    bool helped = atomic_load(&nc->core->helped), stuck = !helped || nc->core->result != WEFT_OK;
     if (!helped && since_abort(nc) < STUCK_NS)
         return false;
     nc->phase = WEFT__NCCL_ENDED;
-    if (!helped)
-        weft_backend_fail(nc->comm, WEFT_E_STUCK, "comm %s: NCCL has not ended its operations in 5 s", nc->name);
-    weft__nccl_give_back(nc, helped ? nc->verdict : WEFT_E_STUCK);
+    if (stuck)
+        weft_backend_fail(nc->comm, WEFT_E_STUCK, "comm %s: NCCL has not ended its operations: %s", nc->name,
+                          helped ? nc->core->text : "it was given 5 s");
+    weft__nccl_give_back(nc, stuck ? WEFT_E_STUCK : nc->verdict);
     return true;
 }
 
@@ -172,14 +193,12 @@ void weft__nccl_comm_destroy(void *comm)
 {
     weft__nccl_comm *nc = comm;
     unlink_comm(nc);
-    if (nc->phase == WEFT__NCCL_READY)
-        weft__nccl_help(nc->core, weft__nccl_destroy_all);
     for (size_t i = 0; i < nc->event_count; i++)
         (void)cudaEventDestroy(nc->events[i]);
     if (nc->entry)
         (void)cudaEventDestroy(nc->entry);
     free(nc->events);
     if (nc->core)
-        weft__nccl_core_release(nc->core);
+        weft__nccl_help_last(nc->core, nc->phase == WEFT__NCCL_READY ? weft__nccl_destroy_all : NULL);
     free(nc);
 }

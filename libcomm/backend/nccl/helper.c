@@ -16,7 +16,8 @@ static void *work(void *memory)
     job j = *(job *)memory;
     free(memory);
     (void)cudaSetDevice(j.core->device);
-    j.run(j.core);
+    if (j.run)
+        j.run(j.core);
     atomic_store(&j.core->helped, true);
     weft__nccl_core_release(j.core);
     return NULL;
@@ -38,10 +39,15 @@ static bool spawn(job *j)
 
 void weft__nccl_help(weft__nccl_core *core, void (*run)(weft__nccl_core *core))
 {
-    job *j = malloc(sizeof *j);
     atomic_store(&core->helped, false);
     core->result = WEFT_OK;
     atomic_fetch_add(&core->holds, 1);
+    weft__nccl_help_last(core, run);
+}
+
+void weft__nccl_help_last(weft__nccl_core *core, void (*run)(weft__nccl_core *core))
+{
+    job *j = malloc(sizeof *j);
     if (j) {
         *j = (job){core, run};
         if (spawn(j))

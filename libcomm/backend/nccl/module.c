@@ -43,8 +43,9 @@ static weft_result create(void *state, const weft_backend_comm *what, void **com
         weft_result result = weft_world_device(nccl->world, WEFT_DEVICE_CUDA, &nccl->device);
         if (result != WEFT_OK)
             return result;
-        (void)cudaSetDevice(nccl->device);
+        int before = weft__nccl_enter(nccl);
         (void)cudaDeviceGetStreamPriorityRange(&nccl->least, &nccl->greatest);
+        weft__nccl_leave(before);
     }
     return weft__nccl_comm_create(state, what, comm_out, card);
 }
@@ -54,7 +55,7 @@ static weft_result create(void *state, const weft_backend_comm *what, void **com
 static bool is_busy(const weft__nccl *nccl)
 {
     for (const weft__nccl_comm *nc = nccl->comms; nc; nc = nc->next)
-        if (nc->head || nc->phase == WEFT__NCCL_ENDING || nc->phase == WEFT__NCCL_CONNECTING)
+        if (!nc->left && (nc->head || nc->phase == WEFT__NCCL_ENDING || nc->phase == WEFT__NCCL_CONNECTING))
             return true;
     return false;
 }
@@ -89,6 +90,9 @@ static unsigned progress(void *state, uint64_t slice_ticks)
     bool moved = false;
     (void)slice_ticks; /* a look is short */
     hear_timer(nccl);
+    /* Another thread may be capturing a stream: to look at events does not disturb that, so it is not to be refused. */
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
     for (weft__nccl_comm *nc = nccl->comms, *next; nc; nc = next) {
         next = nc->next;
         if (nc->left)
@@ -98,6 +102,7 @@ static unsigned progress(void *state, uint64_t slice_ticks)
         else if (nc->head)
             moved |= weft__nccl_look(nc);
     }
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
     return (moved ? WEFT_PROGRESS_MOVED : 0) | (is_busy(nccl) ? WEFT_PROGRESS_ATTENTION : 0);
 }
 

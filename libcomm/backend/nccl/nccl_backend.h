@@ -90,7 +90,7 @@ weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards);
 void weft__nccl_comm_abort(void *comm, weft_result result, const char *text);
 void weft__nccl_comm_leave(void *comm);
 void weft__nccl_comm_destroy(void *comm);
-/* Let go of the parts that helpers share. */
+/* Let go of the parts that helpers share; the last one waits for the GPU. */
 void weft__nccl_core_release(weft__nccl_core *core);
 /* Is the abort done, or has it taken too long? Then what was taken is given back. True: something happened. */
 bool weft__nccl_end_aborted(weft__nccl_comm *nc);
@@ -103,12 +103,17 @@ bool weft__nccl_look(weft__nccl_comm *nc);
 /* Give back everything. */
 void weft__nccl_give_back(weft__nccl_comm *nc, weft_result result);
 
-/* helper.c: what waits for peers runs in a thread. */
+/* helper.c: what waits for peers, or for the whole GPU as giving memory back does, runs in a thread. */
 void weft__nccl_help(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
+/* The same with the caller's own hold, which is let go behind the job. */
+void weft__nccl_help_last(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
 void weft__nccl_connect_all(weft__nccl_core *core);
 void weft__nccl_abort_all(weft__nccl_core *core);
 void weft__nccl_destroy_all(weft__nccl_core *core);
 
+/* Make the world's device the current one of this thread; answers what was, for leave. */
+int weft__nccl_enter(const weft__nccl *nccl);
+void weft__nccl_leave(int before);
 weft_result weft__nccl_told(const char *name, const char *what, ncclResult_t result);
 weft_result weft__nccl_cuda_told(const char *name, const char *what, cudaError_t error);
 

@@ -198,22 +198,31 @@ static bool is_captured(const weft_op *op)
            status == cudaStreamCaptureStatusActive;
 }
 
+static weft_result cannot_connect(const weft__nccl_comm *nc)
+{
+    return weft_backend_error(
+        WEFT_E_CAPTURE,
+        "comm %s: pairs of more than %d ranks connect when they first meet, which is not possible "
+        "while a stream is being captured",
+        nc->name, WEFT__NCCL_CONNECTED_MOST);
+}
+
 weft_result weft__nccl_start(void *comm, weft_op *op)
 {
     weft__nccl_comm *nc = comm;
     weft__nccl_op *own = claim(nc, op);
     uint32_t lanes = lanes_of(op);
-    int before = nc->nccl->device;
-    (void)cudaGetDevice(&before);
-    (void)cudaSetDevice(nc->nccl->device);
+    int before = weft__nccl_enter(nc->nccl);
     own->captured = is_captured(op);
-    weft_result result = weft__nccl_cuda_told(nc->name, "waiting for a stream", order_lanes(nc, op, lanes));
+    weft_result result = op->is_p2p && own->captured && !nc->core->connects ? cannot_connect(nc) : WEFT_OK;
+    if (result == WEFT_OK)
+        result = weft__nccl_cuda_told(nc->name, "waiting for a stream", order_lanes(nc, op, lanes));
     if (result == WEFT_OK)
         result = weft__nccl_told(nc->name, "an operation",
                                  op->is_p2p ? launch_batch(nc, op) : launch_collective(nc, &op->what));
     if (result == WEFT_OK)
         result = weft__nccl_cuda_told(nc->name, "marking its end", mark_lanes(nc, own, lanes));
-    (void)cudaSetDevice(before);
+    weft__nccl_leave(before);
     if (result != WEFT_OK)
         return result;
     if (own->captured) {
@@ -253,6 +262,8 @@ static cudaError_t has_ended(const weft__nccl_op *own)
     for (uint32_t i = 0; i < WEFT__NCCL_LANES && error == cudaSuccess; i++)
         if (own->lanes >> i & 1)
             error = cudaEventQuery(own->ended[i]);
+    if (error == cudaErrorNotReady)
+        (void)cudaGetLastError(); /* it is nobody's error */
     return error;
 }
 

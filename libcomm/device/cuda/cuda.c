@@ -204,16 +204,6 @@ static void cuda_stream_close(weft__device *device, weft_stream stream)
     (void)cudaStreamDestroy(stream_of(stream));
 }
 
-static weft_result cuda_stream_free(weft__device *device, weft_stream stream)
-{
-    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    cudaError_t error = cudaStreamIsCapturing(stream_of(stream), &status);
-    if (error == cudaSuccess && status != cudaStreamCaptureStatusNone)
-        return weft_backend_error(WEFT_E_CAPTURE, "CUDA device %d: the stream is being captured",
-                                  cuda_of(device)->index);
-    return told(cuda_of(device), "looking at a stream", error);
-}
-
 static weft_result cuda_synchronize(weft__device *device, weft_stream stream)
 {
     cuda_device *cuda = cuda_of(device);
@@ -268,7 +258,10 @@ static weft_result cuda_order(weft__device *device, weft_stream stream, weft__ev
 
 static weft_result cuda_reached(weft__device *device, weft__event *event)
 {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* looking disturbs nobody's capture */
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
     cudaError_t error = cudaEventQuery(event_of(event));
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
     if (error == cudaErrorNotReady) {
         (void)cudaGetLastError();
         return WEFT_PENDING;
@@ -373,7 +366,6 @@ static const weft__device_calls calls = {
     .owns = cuda_owns,
     .stream_open = cuda_stream_open,
     .stream_close = cuda_stream_close,
-    .stream_free = cuda_stream_free,
     .synchronize = cuda_synchronize,
     .event_open = cuda_event_open,
     .event_close = cuda_event_close,
