@@ -16,7 +16,9 @@
 typedef struct search {
     const char *name;
     const weft__device_calls *calls;
-    char path[4200], why_not[256]; /* of the last that was found */
+    char path[4200], why_not[256];                                     /* of the last that was found */
+    void (*tell)(void *cookie, const char *path, const char *why_not); /* NULL: nobody asks for each */
+    void *cookie;
 } search;
 
 static bool look_in(void *cookie, const char *folder)
@@ -35,6 +37,8 @@ static bool look_in(void *cookie, const char *folder)
         why_not = "it is of another version of weft";
     if (!calls && !why_not)
         why_not = "it says that it cannot work here";
+    if (s->tell)
+        s->tell(s->cookie, path, why_not);
     if (why_not) {
         snprintf(s->why_not, sizeof s->why_not, "%s", why_not);
         return false;
@@ -46,7 +50,7 @@ static bool look_in(void *cookie, const char *folder)
 static void look(search *s, const char *name)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    *s = (search){.name = name};
+    s->name = name;
     pthread_mutex_lock(&lock);
     (void)weft__module_folders(look_in, s);
     pthread_mutex_unlock(&lock);
@@ -54,7 +58,7 @@ static void look(search *s, const char *name)
 
 weft_result weft__device_find(const char *name, const weft__device_calls **calls_out)
 {
-    search s;
+    search s = {0};
     look(&s, name);
     *calls_out = s.calls;
     if (s.calls)
@@ -68,10 +72,8 @@ weft_result weft__device_find(const char *name, const weft__device_calls **calls
 void weft__device_tell(const char *name, void (*tell)(void *cookie, const char *path, const char *why_not),
                        void *cookie)
 {
-    search s;
+    search s = {.tell = tell, .cookie = cookie};
     look(&s, name);
-    if (s.path[0])
-        tell(cookie, s.path, s.calls ? NULL : s.why_not);
 }
 
 weft_result weft__device_fill(weft__device *device, void *dst, size_t count, weft_dtype dtype, double value,
