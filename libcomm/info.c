@@ -10,6 +10,7 @@
 #include "backend/plugin.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "device/device.h"
 #include "device/vector.h"
 #include "world.h"
 
@@ -136,6 +137,7 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
     tell_caches(&t, world ? world->size : 1);
     weft__plugins_load();
     weft__plugins_tell(tell_module, &t);
+    weft__device_tell("cuda", tell_module, &t);
     if (world) {
         WEFT_TRY(weft__backends_renew(world));
         WEFT_TRY(tell_ranks(&t, world));

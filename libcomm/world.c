@@ -67,7 +67,9 @@ static weft_result complete_config(const weft_world_config *given, const weft__e
     WEFT_TRY(copy_text(given->host_id, env->host_id, &config->host_id));
     WEFT_TRY(copy_text(given->backend, env->backend, &config->backend));
     WEFT_TRY(copy_text(given->trace, env->trace, &config->trace));
-    return copy_text(given->device, env->device, &config->device);
+    WEFT_TRY(copy_text(given->device, env->device, &config->device));
+    int index;
+    return weft__gpu_read_name(given->device ? "weft_world_config.device" : "WEFT_DEVICE", config->device, &index);
 }
 
 /* This rank's number and where it meets the others. */

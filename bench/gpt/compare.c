@@ -217,8 +217,7 @@ static weft_result divide(gpt_compare *c, gpt_comparison *to)
     to->overlapped = gpt_times_divide(&c->own.overlapped, steps);
     to->serial = gpt_times_divide(&c->own.serial, steps);
     to->talk_ms /= pairs;
-    double variance = pairs > 1 ? (c->saved_squared - c->saved * c->saved / pairs) / (pairs - 1) : (double)NAN;
-    to->difference_error_ms = 2 * sqrt(fmax(variance, 0) / pairs);
+    to->difference_error_ms = gpt_comparison_error(pairs, c->saved, c->saved_squared);
     if (c->bucket_count == 0)
         return WEFT_OK;
     p->forward /= steps, p->backward /= steps;

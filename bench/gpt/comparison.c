@@ -4,6 +4,14 @@
 
 #include <math.h>
 
+double gpt_comparison_error(double pairs, double sum, double squares)
+{
+    if (pairs < 2)
+        return (double)NAN;
+    double variance = (squares - sum * sum / pairs) / (pairs - 1);
+    return 2 * sqrt(fmax(variance, 0) / pairs);
+}
+
 double gpt_comparison_eta(const gpt_comparison *c)
 {
     static const double least = 1e-3; /* of a step: less is no communication to speak of */

@@ -17,10 +17,13 @@ typedef struct gpt_comparison {
     double steps; /* of each kind that were counted; 0: nothing was compared */
     gpt_times overlapped, serial;
     double talks, talk_ms;      /* how often the communication was done alone, and how long operations were under way */
-    double difference_error_ms; /* half of the interval that holds serial - overlapped with 95 % */
+    double difference_error_ms; /* half of the interval that holds serial - overlapped with 95 %; NaN: of one pair */
     gpt_phases phases;          /* forward 0: unknown */
 } gpt_comparison;
 
+/* Half of the interval that holds the mean of what @p pairs saved with 95 %, by their sum and the sum of their squares;
+ * NaN if there are fewer than two. */
+double gpt_comparison_error(double pairs, double sum, double squares);
 /* What the overlap saved, of the communication. */
 double gpt_comparison_eta(const gpt_comparison *c);
 /* The step that a perfect overlap would take. */

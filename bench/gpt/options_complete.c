@@ -171,9 +171,17 @@ static bool read_timed(const char *text, gpt_timed *timed)
 
 static int complete_compute(gpt_options *o, gpt_failure *failure)
 {
-    if (strcmp(o->compute, "real") == 0 || read_timed(o->compute, &o->timed))
+    if (strcmp(o->compute, "real") == 0)
         return 0;
-    return gpt_fail(failure, EXIT_USAGE, "--compute is '%s', not real or milliseconds such as timed:10,20", o->compute);
+    if (!read_timed(o->compute, &o->timed))
+        return gpt_fail(failure, EXIT_USAGE, "--compute is '%s', not real or milliseconds such as timed:10,20",
+                        o->compute);
+    if (o->device != GPT_ON_HOST)
+        return gpt_fail(failure, EXIT_USAGE,
+                        "--compute %s computes nothing, and --device cuda nothing but by a GPU: "
+                        "say one of them",
+                        o->compute);
+    return 0;
 }
 
 /* No file that is written may be the data: the path, one of Megatron's pair of that name, or a file in that folder. */

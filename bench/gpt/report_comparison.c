@@ -48,6 +48,29 @@ static void print_phases(FILE *text, const gpt_comparison *c)
             p->forward, p->backward, p->optimizer, p->reduces, p->gathers, perfect, step / perfect);
 }
 
+static double saved(const gpt_comparison *c)
+{
+    return c->serial.ms[GPT_TIME_STEP] - c->overlapped.ms[GPT_TIME_STEP];
+}
+
+static void print_saved(FILE *text, const gpt_comparison *c)
+{
+    fprintf(text, "saved %.2f ", saved(c));
+    if (isfinite(c->difference_error_ms))
+        fprintf(text, "+- %.2f ms", c->difference_error_ms);
+    else
+        fputs("ms (interval n/a)", text);
+}
+
+/* What keeps the figure from being one. */
+static void print_doubt(FILE *text, const gpt_comparison *c)
+{
+    if (!isfinite(c->difference_error_ms))
+        fputs("one pair of blocks has no interval, and shows nothing: take 12 steps or more, 6 for each pair\n", text);
+    else if (fabs(saved(c)) <= c->difference_error_ms)
+        fputs("the interval holds 0: that overlap saves or costs anything was not shown; take more steps\n", text);
+}
+
 void gpt_report_comparison(FILE *text, const gpt_comparison *c)
 {
     double eta = gpt_comparison_eta(c), hidden = gpt_comparison_hidden(c);
@@ -67,8 +90,9 @@ void gpt_report_comparison(FILE *text, const gpt_comparison *c)
         fputs("there is no communication that overlap could hide\n", text);
         return;
     }
-    fprintf(text, "saved %.2f +- %.2f ms: eta %.3f of the communication alone; by intervals %.3f was hidden\n",
-            c->serial.ms[GPT_TIME_STEP] - c->overlapped.ms[GPT_TIME_STEP], c->difference_error_ms, eta, hidden);
+    print_saved(text, c);
+    fprintf(text, ": eta %.3f of the communication alone; by intervals %.3f was hidden\n", eta, hidden);
+    print_doubt(text, c);
     if (fabs(eta - hidden) > POINTS)
         explain(text, c);
 }

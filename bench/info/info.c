@@ -8,6 +8,7 @@
 #include <weft/world.h>
 
 #include "complain.h"
+#include "gpu_module.h"
 #include "json.h"
 #include "option.h"
 #include "subcommands.h"
@@ -71,14 +72,33 @@ static void print_json(printer *p, const weft_info *fact)
     json_close(&p->writer, '}');
 }
 
-static void print_fact(void *cookie, const weft_info *fact)
+static void print_fact(printer *p, const weft_info *fact)
 {
-    printer *p = cookie;
     if (p->json)
         print_json(p, fact);
     else
         print_text(p, fact);
     p->kind = (int)fact->kind;
+}
+
+/* The library does not know of this one. */
+static void print_gpt_module(printer *p)
+{
+    gpu_module m;
+    bool loaded = gpu_module_find(&m);
+    if (m.path[0])
+        print_fact(p, &(weft_info){.kind = WEFT_INFO_MODULE,
+                                   .name = m.path,
+                                   .value = loaded ? "loaded" : "left out",
+                                   .note = loaded ? "" : m.why_not});
+}
+
+static void visit(void *cookie, const weft_info *fact)
+{
+    printer *p = cookie;
+    if (fact->kind > WEFT_INFO_MODULE && p->kind <= (int)WEFT_INFO_MODULE)
+        print_gpt_module(p);
+    print_fact(p, fact);
 }
 
 static weft_result tell(weft_world *world, void *argument)
@@ -89,7 +109,7 @@ static weft_result tell(weft_world *world, void *argument)
         return WEFT_OK;
     if (p.json)
         json_open(&p.writer, NULL, '{');
-    weft_result result = weft_info_tell(world, print_fact, &p);
+    weft_result result = weft_info_tell(world, visit, &p);
     if (p.json && p.kind >= 0)
         json_close(&p.writer, ']');
     if (p.json) {

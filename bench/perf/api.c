@@ -3,6 +3,7 @@
  * medians over rounds; both sides of a difference are measured in turn, round by round. */
 #include "perf/api.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +33,8 @@ static const option table[] = {
 static const char usage[] =
     "usage: weft perf api [options]\n\n"
     "Times weft's calls in ns: on one rank alone, and on two threads, each bound to a core if there are two. The cost\n"
-    "of a bucket is that of marking, starting and finishing one of a single element less the bare collective.";
+    "of a bucket is that of marking, starting and finishing one of a single element less the bare collectives: by the\n"
+    "median over rounds of the difference, and n/a where that is below 0 or within noise (95 %).";
 
 /* ------------------------------------------------------------------------------------------- measuring */
 
@@ -47,23 +49,20 @@ static weft_result time_one(timed call, void *what, int repeats, double *ns)
     return WEFT_OK;
 }
 
-/* Median ns of each of @p count calls, measured in turn. */
-static weft_result measure(const timed *calls, int count, void *what, const values *v, double *median_out)
+/* ns of each of @p count calls, measured in turn: its rounds, call by call. */
+static weft_result measure(const timed *calls, int count, void *what, const values *v, double *ns)
 {
-    double *ns = malloc((size_t)(count * v->rounds) * sizeof *ns);
-    weft_result result = ns ? WEFT_OK : WEFT_E_NO_MEMORY;
+    weft_result result = WEFT_OK;
     for (int round = -1; round < v->rounds && result == WEFT_OK; round++) /* the first is for warming up */
         for (int i = 0; i < count && result == WEFT_OK; i++)
             result = time_one(calls[i], what, v->repeats, &ns[i * v->rounds + (round < 0 ? 0 : round)]);
-    for (int i = 0; i < count && result == WEFT_OK; i++)
-        median_out[i] = perf_median(ns + i * v->rounds, (size_t)v->rounds);
-    free(ns);
     return result;
 }
 
 /* ------------------------------------------------------------------------------------------- what is measured */
 
 enum { PARAMS = 64 };
+enum { NOTHING, RUN, STARTED, TWO, BUCKET, MARKS, SPANS, CALLS };
 
 typedef struct subject {
     weft_world *world;
@@ -169,7 +168,10 @@ typedef struct job {
 
 static void print(const job *j, const char *what, double ns)
 {
-    fprintf(j->text, "%-58s %5d %10.1f\n", what, j->ranks, ns);
+    if (isfinite(ns))
+        fprintf(j->text, "%-58s %5d %10.1f\n", what, j->ranks, ns);
+    else
+        fprintf(j->text, "%-58s %5d %10s\n", what, j->ranks, "n/a");
     fflush(j->text);
     if (!j->json)
         return;
@@ -183,27 +185,57 @@ static void print(const job *j, const char *what, double ns)
     fflush(j->json); /* for who reads along */
 }
 
-static weft_result run_calls(subject *s, const job *j)
+/* A difference that may as well be none is not told as a number. */
+static void print_gap(const job *j, const char *what, perf_gap gap)
 {
-    static const timed calls[] = {nothing, bare, started, two_bare, bucket, marks, spans};
-    double ns[sizeof calls / sizeof *calls];
-    TRY(measure(calls, sizeof calls / sizeof *calls, s, j->v, ns));
+    print(j, what, perf_gap_is_shown(gap) ? gap.median : (double)NAN);
+    if (perf_gap_is_shown(gap))
+        return;
+    if (isfinite(gap.error))
+        fprintf(j->text, "# n/a: the difference of the two is %.1f +- %.1f ns in %d rounds, within noise; take more\n",
+                gap.median, gap.error, j->v->rounds);
+    else
+        fputs("# n/a: one round does not tell a difference from noise; take more\n", j->text);
+}
+
+/* @p ns has room for all rounds of all calls. */
+static weft_result run_calls(subject *s, const job *j, double *ns)
+{
+    static const struct {
+        timed call;
+        const char *what;
+    } list[CALLS] = {
+        [NOTHING] = {nothing, NULL},
+        [RUN] = {bare, "reduce_scatter of one element, run"},
+        [STARTED] = {started, "the same, start and finish"},
+        [TWO] = {two_bare, "reduce_scatter and all_gather of one element, run"},
+        [BUCKET] = {bucket, "a bucket of one element: mark, reduce, gather, acquire"},
+        [MARKS] = {marks, "marking a gradient ready"},
+        [SPANS] = {spans, "a span of the trace: begin and end"},
+    };
+    size_t rounds = (size_t)j->v->rounds;
+    timed calls[CALLS];
+    for (int i = 0; i < CALLS; i++)
+        calls[i] = list[i].call;
+    TRY(measure(calls, CALLS, s, j->v, ns));
     if (weft_world_rank(s->world) != 0)
         return WEFT_OK;
-    print(j, "reduce_scatter of one element, run", ns[1]);
-    print(j, "the same, start and finish", ns[2]);
-    print(j, "reduce_scatter and all_gather of one element, run", ns[3]);
-    print(j, "a bucket of one element: mark, reduce, gather, acquire", ns[4]);
-    print(j, "the same less that reduce_scatter and all_gather", ns[4] - ns[3]);
-    print(j, "marking a gradient ready", ns[5]);
-    print(j, "a span of the trace: begin and end", ns[6]);
+    perf_gap gap = perf_gap_of(ns + BUCKET * rounds, ns + TWO * rounds, rounds);
+    for (int i = 0; i < CALLS; i++) {
+        if (list[i].what)
+            print(j, list[i].what, perf_median(ns + (size_t)i * rounds, rounds));
+        if (i == BUCKET)
+            print_gap(j, "the same less that reduce_scatter and all_gather", gap);
+    }
     return WEFT_OK;
 }
 
 static weft_result run_rank(weft_world *world, void *argument)
 {
+    const job *j = argument;
     int ranks[2] = {0, 1}, count = weft_world_size(world);
     subject s = {.world = world};
+    double *ns = malloc((size_t)(CALLS * j->v->rounds) * sizeof *ns);
     weft_params *params[2] = {NULL, NULL};
     cores_share(weft_world_rank(world), count);
     weft_result result = weft_comm_create(world, "perf", ranks, count, NULL, &s.comm);
@@ -212,7 +244,8 @@ static weft_result run_rank(weft_world *world, void *argument)
     if (result == WEFT_OK)
         result = make_set(s.comm, PARAMS, &params[1], &s.many);
     if (result == WEFT_OK)
-        result = run_calls(&s, argument);
+        result = ns ? run_calls(&s, j, ns) : WEFT_E_NO_MEMORY;
+    free(ns);
     weft_buckets_destroy(s.one);
     weft_buckets_destroy(s.many);
     weft_params_destroy(params[0]);

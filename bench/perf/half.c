@@ -240,6 +240,15 @@ static weft_result move_alone(void *what, size_t number)
     return WEFT_OK;
 }
 
+/* Is there anything that any rank must move? */
+static weft_result moves(perf_bench *b, bool *moves_out)
+{
+    double moved = perf_limit_moved(&b->limit);
+    TRY(perf_agree(b->control, WEFT_MAX, &moved));
+    *moves_out = moved > 0;
+    return WEFT_OK;
+}
+
 weft_result perf_bench_limit(perf_bench *b, double row_us, double *us_out)
 {
     const perf_limit_ways *ways = perf_limit_ways_here();
@@ -247,6 +256,10 @@ weft_result perf_bench_limit(perf_bench *b, double row_us, double *us_out)
     double best = NAN;
     *us_out = NAN;
     if (b->settings->buffers == PERF_REWRITTEN || !perf_limit_of(&b->subject, b->in_place, &b->limit))
+        return WEFT_OK;
+    bool any;
+    TRY(moves(b, &any));
+    if (!any)
         return WEFT_OK;
     perf_buffers_divide(&b->own, bytes, bytes, b->settings->buffers == PERF_ROTATED, 1);
     for (int w = 0; w < PERF_LIMIT_WAYS; w++) {

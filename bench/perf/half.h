@@ -38,7 +38,7 @@ weft_result perf_bench_check(perf_bench *b, double *wrong);
 weft_result perf_bench_plan(perf_bench *b, double row_us, perf_plan *plan_out);
 /* Time it: the samples are in b->clock.all. Adds wrong elements to *wrong, unless nothing is checked. */
 weft_result perf_bench_time(perf_bench *b, const perf_plan *plan, double *wrong);
-/* The median us of the fastest way to move as much without waiting; NAN if it is not known. */
+/* The median us of the fastest way to move as much without waiting; NAN if it is not known, or nothing has to move. */
 weft_result perf_bench_limit(perf_bench *b, double row_us, double *us_out);
 /* The median us beside a matrix product, and what part of the product's rate is left. */
 weft_result perf_bench_contend(perf_bench *b, double row_us, double *us_out, double *left_out);

@@ -25,6 +25,12 @@ bool perf_limit_of(const perf_subject *s, bool in_place, perf_limit *limit_out)
     return true;
 }
 
+double perf_limit_moved(const perf_limit *limit)
+{
+    bool lies_there = limit->in_place && limit->parts == 1; /* the sum of one */
+    return (double)limit->copied + (lies_there ? 0 : (double)limit->summed * (double)limit->parts * sizeof(float));
+}
+
 const perf_limit_ways *perf_limit_ways_here(void)
 {
 #ifdef PERF_LIMIT_X86

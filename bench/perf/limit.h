@@ -14,6 +14,8 @@ typedef struct perf_limit {
     bool in_place;  /* over the parts */
 } perf_limit;
 
+/* Bytes that it reads to write them, or their sums, elsewhere; 0: all lies there already. */
+double perf_limit_moved(const perf_limit *limit);
 /* False: there is none known for such a row. */
 bool perf_limit_of(const perf_subject *s, bool in_place, perf_limit *limit_out);
 

@@ -16,6 +16,7 @@
 #include "json.h"
 #include "option.h"
 #include "out.h"
+#include "perf/ranks.h"
 #include "perf/statistics.h"
 #include "perf/try.h"
 
@@ -24,7 +25,7 @@ typedef struct values {
     double forward_ms, backward_ms, message_ms;
     size_t message_bytes;
     const char *json;
-    atomic_bool complained; /* rank 0 has said why it ends */
+    _Atomic int code; /* of the exit, where rank 0 has said why */
 } values;
 
 #define FIELD(name) offsetof(values, name)
@@ -293,7 +294,7 @@ static weft_result open_json(stage *s)
         out_complain(s->v->json);
     weft_result result = weft_comm_agree(s->comm, mine && !s->json ? WEFT_E_SYSTEM : WEFT_OK, "no file");
     if (result == WEFT_E_SYSTEM)
-        atomic_store(&s->v->complained, true);
+        atomic_store(&s->v->code, EXIT_FAILED);
     return result;
 }
 
@@ -308,19 +309,24 @@ static weft_result report(stage *s)
     if (!json || out_close(json))
         return WEFT_OK;
     out_complain(s->v->json);
-    atomic_store(&s->v->complained, true);
+    atomic_store(&s->v->code, EXIT_FAILED);
     return WEFT_E_SYSTEM;
 }
 
 static weft_result run_rank(weft_world *world, void *argument)
 {
     stage s = {.v = argument, .world = world};
+    if (weft_world_size(world) == 1) {
+        atomic_store(&s.v->code, complain(EXIT_USAGE, "one rank is no pipeline: start ranks with weft run -n N, weft "
+                                                      "hosts, mpirun or torchrun, or say -t N"));
+        return WEFT_OK;
+    }
     prctl(PR_SET_TIMERSLACK, 1000UL); /* ns: computing ends when it should */
     s.step_ms = calloc((size_t)(WAYS * s.v->rounds), sizeof *s.step_ms);
     weft_result result = s.step_ms ? weft_comm_create(world, "pp", NULL, 0, NULL, &s.comm) : WEFT_E_NO_MEMORY;
     if (result == WEFT_OK)
         result = open_json(&s);
-    if (result == WEFT_OK && weft_comm_size(s.comm) > 1)
+    if (result == WEFT_OK)
         result = choose_message(&s);
     for (int w = 0; w < WAYS && result == WEFT_OK; w++)
         result = open_way(&s, w);
@@ -345,13 +351,18 @@ int perf_pipeline(int argc, char **argv)
         return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf pipeline --help)", argv[rest]);
+    if (v.message_ms > 0 && v.message_bytes > 0)
+        return complain(EXIT_USAGE, "--message and --message-bytes both say how large messages are: say one of them");
+    code = v.threads > 1 ? perf_ranks_refuse_launcher(v.threads) : EXIT_DONE;
+    if (code != EXIT_DONE)
+        return code;
     v.backward_ms = v.backward_ms > 0 ? v.backward_ms : 2 * v.forward_ms;
     v.message_ms = v.message_ms > 0 ? v.message_ms : v.forward_ms / 4;
     weft_result result = v.threads ? weft_team_run(v.threads, NULL, run_rank, &v) : weft_world_run(NULL, run_rank, &v);
+    if (atomic_load(&v.code) != EXIT_DONE)
+        return atomic_load(&v.code);
     if (result == WEFT_OK)
         return EXIT_DONE;
-    if (atomic_load(&v.complained))
-        return EXIT_FAILED;
     return complain(result == WEFT_E_TIMEOUT ? EXIT_DEADLINE : EXIT_FAILED, "%s",
                     *weft_last_error() ? weft_last_error() : weft_result_string(result));
 }

@@ -4,8 +4,7 @@
 
 #include "complain.h"
 
-/* Threads of one process are all the ranks there are: not beside those of a launcher. */
-static int refuse_launcher(int threads)
+int perf_ranks_refuse_launcher(int threads)
 {
     weft_world *world;
     if (weft_world_open(NULL, &world) != WEFT_OK)
@@ -21,7 +20,7 @@ static int refuse_launcher(int threads)
 
 int perf_ranks_run(int threads, const weft_world_config *config, weft_rank_function body, void *argument)
 {
-    int code = threads > 1 ? refuse_launcher(threads) : EXIT_DONE;
+    int code = threads > 1 ? perf_ranks_refuse_launcher(threads) : EXIT_DONE;
     if (code != EXIT_DONE)
         return code;
     weft_result result =

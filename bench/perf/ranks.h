@@ -8,4 +8,8 @@
  * be. The exit code, behind a complaint if it is not EXIT_DONE. */
 int perf_ranks_run(int threads, const weft_world_config *config, weft_rank_function body, void *argument);
 
+/* Complain if a launcher has started several ranks: @p threads of one process are all the ranks there are. EXIT_DONE,
+ * or the code to exit with. */
+int perf_ranks_refuse_launcher(int threads);
+
 #endif

@@ -155,17 +155,17 @@ void perf_report_row(perf_report *r, const perf_row *row)
 void perf_report_half(perf_report *r, const perf_row *row, int in_place)
 {
     const perf_half *h = &row->half[in_place];
-    print_number(r->text, 7, h->us.median);
-    print_number(r->text, 6, h->algbw);
-    print_number(r->text, 6, h->busbw);
+    print_or_none(r->text, 7, h->us.median);
+    print_or_none(r->text, 6, h->algbw);
+    print_or_none(r->text, 6, h->busbw);
     if (isnan(h->wrong))
         fprintf(r->text, "  %6s", "N/A");
     else
         fprintf(r->text, "  %6.0f", h->wrong);
     if (r->settings->per_iteration) {
-        print_number(r->text, 7, h->us.min);
-        print_number(r->text, 7, h->us.max);
-        print_number(r->text, 7, h->us.p99);
+        print_or_none(r->text, 7, h->us.min);
+        print_or_none(r->text, 7, h->us.max);
+        print_or_none(r->text, 7, h->us.p99);
         print_number(r->text, 7, 100 * h->us.variation);
     }
     fflush(r->text);
@@ -214,9 +214,12 @@ void perf_report_row_end(perf_report *r, const perf_row *row)
 
 /* ------------------------------------------------------------------------------------------- the end */
 
-static double mean(double sum, size_t count)
+static void print_mean(const perf_report *r, const char *what, double sum, size_t count, const char *end)
 {
-    return count ? sum / (double)count : 0;
+    if (r->settings->limits_only && !count)
+        fprintf(r->text, "# %-20s : N/A%s\n", what, end);
+    else
+        fprintf(r->text, "# %-20s : %g%s\n", what, count ? sum / (double)count : 0, end);
 }
 
 void perf_report_end(perf_report *r, const char *name)
@@ -225,9 +228,9 @@ void perf_report_end(perf_report *r, const char *name)
             r->wrong     ? "FAILED"
             : r->checked ? "OK"
                          : "unchecked");
-    fprintf(r->text, "# Avg bus bandwidth    : %g \n", mean(r->busbw[0] + r->busbw[1], r->halves[0] + r->halves[1]));
-    fprintf(r->text, "# Avg out of place     : %g\n# Avg in place         : %g\n", mean(r->busbw[0], r->halves[0]),
-            mean(r->busbw[1], r->halves[1]));
+    print_mean(r, "Avg bus bandwidth", r->busbw[0] + r->busbw[1], r->halves[0] + r->halves[1], " ");
+    print_mean(r, "Avg out of place", r->busbw[0], r->halves[0], "");
+    print_mean(r, "Avg in place", r->busbw[1], r->halves[1], "");
     fprintf(r->text, "#\n# Collective test concluded: %s\n\n", name);
     fflush(r->text);
 }

@@ -16,10 +16,10 @@
 #define ZERO(help) OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help
 
 static const option table[] = {
-    {"b|minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 0, "BYTES", "smallest size; K M G may follow (default 32M)"},
-    {"e|maxbytes", OPTION_SIZE, FIELD(max_bytes), 0, 0, "BYTES",
+    {"b|minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 1e15, "BYTES", "smallest size; K M G may follow (default 32M)"},
+    {"e|maxbytes", OPTION_SIZE, FIELD(max_bytes), 0, 1e15, "BYTES",
      "largest size (default 32M, or the smallest if that is more)"},
-    {"i|stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 0, "BYTES", "from size to size, without -f (default 1M)"},
+    {"i|stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 1e15, "BYTES", "from size to size, without -f (default 1M)"},
     {"f|stepfactor", OPTION_REAL, FIELD(factor), 1, 1e9, "X", "from size to size, multiplied (default 1: off)"},
     {"o|op", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", "sum, prod, max, min, avg or all (default sum)"},
     {"d|datatype", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE",
@@ -106,6 +106,21 @@ static const char usage[] =
     "was left to the product, which runs on a thread of its own on the cores of each rank.\n"
     "\n"
     "The probe sends a flag to and fro between the cores of ranks 0 and 1: ns one way; more than 160 is called far.";
+
+static const char limits_usage[] =
+    "usage: weft perf limits [OPERATION...] [options]        (without an operation: all)\n"
+    "\n"
+    "What memory allows: the time in which as many ranks make the same reads and writes as the operation, each in\n"
+    "memory of its own, none waiting for another, by the fastest of a few ways to store. algbw and busbw follow from "
+    "it\n"
+    "as in the table of weft perf. N/A: there is nothing to move, as in place on one rank; the averages leave it out.\n"
+    "Ranks come from `weft run -n N`, mpirun or torchrun, or are threads (-t N).\n"
+    "\n"
+    "These options have a meaning here: -b -e -i -f for sizes, -r, -t, -g, -n, -N, -a, -T, -u, -S, -I, -J, --csv,\n"
+    "--buffers rotated|same, --rotate-bytes, --memory and --row-ms; -d of what only copies. Of reductions sums of "
+    "float\n"
+    "are known and no others. --backend, --contend and --buffers rewritten are refused; the rest, which is about the\n"
+    "operations themselves, is read and has no effect.";
 
 /* ------------------------------------------------------------------------------------------- names */
 
@@ -227,6 +242,25 @@ static char **take_apart(int argc, char **argv, int *count)
     return words;
 }
 
+/* What has no limit, or none that is known. */
+static int check_limits(const perf_settings *s)
+{
+    bool reduces = false, float_only = s->dtype_count == 1 && s->dtypes[0] == WEFT_FP32;
+    for (int i = 0; i < s->operation_count; i++)
+        reduces |= s->operations[i]->reduces;
+    if (s->backends.count)
+        return complain(EXIT_USAGE, "--backend does not go with limits: none carries them");
+    if (s->contend)
+        return complain(EXIT_USAGE, "--contend does not go with limits: there is no operation beside the product");
+    if (s->buffers == PERF_REWRITTEN)
+        return complain(EXIT_USAGE, "--buffers rewritten does not go with limits: rotated and same do");
+    if (reduces && !float_only)
+        return complain(EXIT_USAGE, "-d %s: the limits of reductions are known for float only", s->dtype);
+    if (reduces && (s->reduction_count > 1 || s->reductions[0] != WEFT_SUM))
+        return complain(EXIT_USAGE, "-o %s: the limits of reductions are known for sum only", s->reduction);
+    return OPTIONS_GO;
+}
+
 static int complete(perf_settings *s, int argc, char **argv)
 {
     bool given_max = options_given("e|maxbytes", argc, argv);
@@ -247,7 +281,8 @@ static int complete(perf_settings *s, int argc, char **argv)
         s->rounds = s->backends.count > 1 ? 15 : 1;
     int code = read_dtypes(s);
     code = code == OPTIONS_GO ? read_reductions(s) : code;
-    return code == OPTIONS_GO ? read_root(s) : code;
+    code = code == OPTIONS_GO ? read_root(s) : code;
+    return code == OPTIONS_GO && s->limits_only ? check_limits(s) : code;
 }
 
 static int read_words(perf_settings *s, const perf_operation *only, int argc, char **argv)
@@ -258,7 +293,8 @@ static int read_words(perf_settings *s, const perf_operation *only, int argc, ch
     for (; !only && first < argc && argv[first][0] != '-' && code == OPTIONS_GO; first++)
         code = read_operation(s, argv[first]);
     if (code == OPTIONS_GO)
-        code = options_read(usage, table, TABLE, argc - first + 1, argv + first - 1, s, &rest);
+        code = options_read(s->limits_only ? limits_usage : usage, table, TABLE, argc - first + 1, argv + first - 1, s,
+                            &rest);
     for (rest += first - 1; code == OPTIONS_GO && rest < argc; rest++)
         code = only ? complain(EXIT_USAGE, "'%s' is one word too many (see --help)", argv[rest])
                     : read_operation(s, argv[rest]);

@@ -17,6 +17,25 @@ double perf_median(double *times, size_t count)
     return times[count / 2];
 }
 
+/* Of values that are spread normally, 1.4826 times the median distance is the standard deviation, and the median is off
+ * by sqrt(pi / 2) times what a mean would be. */
+perf_gap perf_gap_of(const double *times, const double *less, size_t count)
+{
+    const double sigma = 1.4826, of_median = 1.2533;
+    double *d = malloc(count * sizeof *d);
+    perf_gap gap = {(double)NAN, (double)NAN};
+    for (size_t i = 0; d && i < count; i++)
+        d[i] = times[i] - less[i];
+    if (d)
+        gap.median = perf_median(d, count);
+    for (size_t i = 0; d && i < count; i++)
+        d[i] = fabs(d[i] - gap.median);
+    if (d && count > 1)
+        gap.error = 2 * of_median * sigma * perf_median(d, count) / sqrt((double)count);
+    free(d);
+    return gap;
+}
+
 static double variation_of(const double *times, size_t count)
 {
     double sum = 0, squares = 0;

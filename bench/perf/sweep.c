@@ -133,11 +133,11 @@ static weft_result measure_limit(sweep *w, int in_place)
     perf_half *half = &w->rows[0].half[in_place];
     take_up(w, 0, in_place);
     TRY(perf_bench_limit(&w->bench, w->settings->row_ms * 1e3, &half->limit_us));
-    half->measured = !isnan(half->limit_us);
-    if (half->measured)
-        half->us = (perf_statistics){half->limit_us, half->limit_us, half->limit_us, half->limit_us, 0};
-    half->algbw = half->measured ? perf_algbw(&w->bench.subject, half->limit_us) : 0;
-    half->busbw = half->measured ? perf_busbw(&w->bench.subject, half->limit_us) : 0;
+    double us = half->limit_us;
+    half->measured = !isnan(us);
+    half->us = (perf_statistics){.median = us, .p99 = us, .min = us, .max = us};
+    half->algbw = half->measured ? perf_algbw(&w->bench.subject, us) : NAN;
+    half->busbw = half->measured ? perf_busbw(&w->bench.subject, us) : NAN;
     return WEFT_OK;
 }
 

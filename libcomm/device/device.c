@@ -16,7 +16,9 @@
 typedef struct search {
     const char *name;
     const weft__device_calls *calls;
-    char why_not[300];
+    char path[4200], why_not[256];                                     /* of the last that was found */
+    void (*tell)(void *cookie, const char *path, const char *why_not); /* NULL: nobody asks for each */
+    void *cookie;
 } search;
 
 static bool look_in(void *cookie, const char *folder)
@@ -26,31 +28,52 @@ static bool look_in(void *cookie, const char *folder)
     snprintf(path, sizeof path, "%s/libweft-%s.so", folder, s->name);
     if (access(path, F_OK) != 0)
         return false;
+    memcpy(s->path, path, sizeof path);
     const char *why_not;
     weft__device_module_function *entry = NULL;
     *(void **)&entry = weft__module_load(path, TEXT(WEFT__DEVICE_MODULE), &why_not);
     const weft__device_calls *calls = entry ? entry() : NULL;
     if (calls && (calls->abi != WEFT__DEVICE_ABI || calls->size != sizeof *calls))
         why_not = "it is of another version of weft";
+    if (!calls && !why_not)
+        why_not = "it says that it cannot work here";
+    if (s->tell)
+        s->tell(s->cookie, path, why_not);
     if (why_not) {
-        snprintf(s->why_not, sizeof s->why_not, "%.120s is left out: %.150s", path, why_not);
+        snprintf(s->why_not, sizeof s->why_not, "%s", why_not);
         return false;
     }
     s->calls = calls;
     return true;
 }
 
-weft_result weft__device_find(const char *name, const weft__device_calls **calls_out)
+static void look(search *s, const char *name)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    search s = {.name = name};
+    s->name = name;
     pthread_mutex_lock(&lock);
-    snprintf(s.why_not, sizeof s.why_not, "there is no libweft-%s.so beside weft's library or in WEFT_MODULE_PATH",
-             name);
-    (void)weft__module_folders(look_in, &s);
+    (void)weft__module_folders(look_in, s);
     pthread_mutex_unlock(&lock);
+}
+
+weft_result weft__device_find(const char *name, const weft__device_calls **calls_out)
+{
+    search s = {0};
+    look(&s, name);
     *calls_out = s.calls;
-    return s.calls ? WEFT_OK : weft__fail(WEFT_E_NO_DEVICE, "device %s: %s", name, s.why_not);
+    if (s.calls)
+        return WEFT_OK;
+    if (s.path[0])
+        return weft__fail(WEFT_E_NO_DEVICE, "device %s: %.120s is left out: %.150s", name, s.path, s.why_not);
+    return weft__fail(WEFT_E_NO_DEVICE,
+                      "device %s: there is no libweft-%s.so beside weft's library or in WEFT_MODULE_PATH", name, name);
+}
+
+void weft__device_tell(const char *name, void (*tell)(void *cookie, const char *path, const char *why_not),
+                       void *cookie)
+{
+    search s = {.tell = tell, .cookie = cookie};
+    look(&s, name);
 }
 
 weft_result weft__device_fill(weft__device *device, void *dst, size_t count, weft_dtype dtype, double value,

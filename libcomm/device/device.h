@@ -125,6 +125,9 @@ typedef const weft__device_calls *(weft__device_module_function)(void);
 /* The table of a device by its name, its module loaded if need be. E_NO_DEVICE: there is no such module, or it cannot
  * be loaded here, and why. Any thread. */
 weft_result weft__device_find(const char *name, const weft__device_calls **calls_out);
+/* Tell of that module, wherever it is found until it can be loaded: @p why_not is NULL then. Any thread. */
+void weft__device_tell(const char *name, void (*tell)(void *cookie, const char *path, const char *why_not),
+                       void *cookie);
 /* dst[i] = value, as in vector.h. */
 weft_result weft__device_fill(weft__device *device, void *dst, size_t count, weft_dtype dtype, double value,
                               weft_stream stream);

@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "comm.h"
 
-/* "cuda:2": its number; -1 = whichever is this rank's. */
-static weft_result read_name(const char *text, int *index_out)
+weft_result weft__gpu_read_name(const char *what, const char *text, int *index_out)
 {
     static const char prefix[] = "cuda:";
     *index_out = -1;
@@ -20,7 +19,7 @@ static weft_result read_name(const char *text, int *index_out)
     char *end = NULL;
     long index = strncmp(text, prefix, strlen(prefix)) == 0 ? strtol(text + strlen(prefix), &end, 10) : -1;
     if (!end || *end || end == text + strlen(prefix) || index < 0 || index > 1023)
-        return weft__fail(WEFT_E_INVALID, "device '%s' is none: it is cuda, or cuda:N", text);
+        return weft__fail(WEFT_E_INVALID, "%s is '%s', not cuda or cuda:N", what, text);
     *index_out = (int)index;
     return WEFT_OK;
 }
@@ -29,7 +28,7 @@ static weft_result open_gpu(weft_world *world)
 {
     const weft__device_calls *calls;
     int index, count;
-    WEFT_TRY(read_name(world->config.device, &index));
+    WEFT_TRY(weft__gpu_read_name("the device", world->config.device, &index));
     WEFT_TRY(weft__device_find("cuda", &calls));
     WEFT_TRY(calls->count(&count));
     WEFT_TRY(calls->open(index < 0 ? weft_world_local_rank(world) % count : index, &world->gpu));

@@ -8,6 +8,9 @@
 #include "base/verdict.h"
 #include "device/device.h"
 
+/* The number of "cuda:2"; -1: whichever is this rank's, by "cuda", "" or NULL. E_INVALID names @p what; nothing is
+ * loaded. */
+weft_result weft__gpu_read_name(const char *what, const char *text, int *index_out);
 /* It, opened if it was not yet. E_NO_DEVICE, E_INVALID (no such kind of device). Any thread. */
 weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu_out);
 /* The stream for what weft computes there: arithmetic on what all buckets hold. Of one that is open. */

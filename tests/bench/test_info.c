@@ -76,6 +76,26 @@ TEST(a_module_that_cannot_be_loaded_is_left_out_with_a_reason)
     rmdir(folder);
 }
 
+TEST(modules_for_gpus_are_told_of_too)
+{
+    static const char *const names[] = {"libweft-cuda.so", "libweft-gpt-cuda.so"};
+    char folder[] = "/tmp/weft-info-XXXXXX", path[64];
+    CHECK(mkdtemp(folder));
+    setenv("WEFT_MODULE_PATH", folder, 1);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        FILE *file = fopen(path, "w");
+        CHECK(file && fputs("nothing that could be loaded\n", file) >= 0 && fclose(file) == 0);
+        json *all = info(NULL, NULL);
+        const json *module = fact(all, "modules", names[i]);
+        CHECK_STR(json_text(json_get(module, "value"), ""), "left out");
+        CHECK_HAS(json_text(json_get(module, "note"), ""), names[i]);
+        json_free(all);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
 TEST(a_backend_that_is_not_there_is_no_choice)
 {
     setenv("WEFT_BACKEND", "nowhere", 1);

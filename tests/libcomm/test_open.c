@@ -121,6 +121,9 @@ TEST_LIMIT(what_one_rank_is_told_wrongly_all_are_told_at_once, LIMIT_S)
         {WEFT_E_SYSTEM, "'/dev/null/trace': Not a directory", {.trace = "/dev/null/trace"}},
         {WEFT_E_INVALID, "trace_records is 3, not a power of two", {.trace_records = 3}},
         {WEFT_E_INVALID, "WEFT_TIMEOUT_MS is 'soon'", .variable = "WEFT_TIMEOUT_MS", .value = "soon"},
+        {WEFT_E_INVALID, "weft_world_config.device is 'gpu3', not cuda or cuda:N", {.device = "gpu3"}},
+        {WEFT_E_INVALID, "WEFT_DEVICE is 'foo', not cuda or cuda:N", .variable = "WEFT_DEVICE", .value = "foo"},
+        {WEFT_E_INVALID, "WEFT_DEVICE is 'cuda:-1'", .variable = "WEFT_DEVICE", .value = "cuda:-1"},
         {WEFT_E_SYSTEM, "'/dev/null/trace': Not a directory", .variable = "WEFT_TRACE", .value = "/dev/null/trace"},
     };
     quiet();

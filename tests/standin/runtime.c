@@ -42,7 +42,7 @@ API cudaError_t cudaDriverGetVersion(int *version)
 API cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = standin_device_count();
-    return end(*count ? cudaSuccess : cudaErrorNoDevice);
+    return end(*count ? cudaSuccess : getenv("STANDIN_NO_DRIVER") ? cudaErrorInsufficientDriver : cudaErrorNoDevice);
 }
 
 static cudaError_t check_device(int device)
@@ -121,6 +121,8 @@ static const struct {
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
     {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "no body of this kernel is known"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
     {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},

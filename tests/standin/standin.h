@@ -4,11 +4,11 @@
  * reads and writes, and one that is not ordered behind those it must not meet is reported as a race, however the draw
  * went. Kernels are run by bodies for the host, which whoever launches them makes known.
  *
- * Environment: STANDIN_DEVICES (how many there are, 8), STANDIN_SEED (of the draw, 1), STANDIN_QUEUES ("streams", or
- * "one": all streams of a device are one in-order queue, the strictest that CUDA allows), STANDIN_FAULT ("wait:N": the
- * Nth wait of a stream of device 0 for an event is left out; "record:N": its Nth event is recorded on another stream;
- * "swap:N": its Nth operation of NCCL changes places with the next of its communicator), to see that faults are found.
- * */
+ * Environment: STANDIN_DEVICES (how many there are, 8), STANDIN_NO_DRIVER (where there are none: no driver either),
+ * STANDIN_SEED (of the draw, 1), STANDIN_QUEUES ("streams", or "one": all streams of a device are one in-order queue,
+ * the strictest that CUDA allows), STANDIN_FAULT ("wait:N": the Nth wait of a stream of device 0 for an event is left
+ * out; "record:N": its Nth event is recorded on another stream; "swap:N": its Nth operation of NCCL changes places with
+ * the next of its communicator), to see that faults are found. */
 #ifndef STANDIN_H
 #define STANDIN_H
 #include <stdbool.h>

@@ -26,7 +26,8 @@ def a_shape_is_trained_on_the_stand_in():
 
 def a_part_that_fails_is_told():
     code, text = run("--part", "speed", "--shape", "tiny", "--modules", modules, STANDIN_DEVICES="0")
-    assert code == 1 and "speed   FAILED: code 1: weft: no CUDA device: no CUDA-capable device" in text, text
+    says = "speed   FAILED: code 1: weft: --device cuda: no CUDA device: no CUDA-capable device"
+    assert code == 1 and says in text, text
 
 
 def wrong_options_are_named():

@@ -96,9 +96,18 @@ def ten_faults_are_found_and_named():
 
 def without_a_gpu_the_reason_is_told():
     text = train(2, "", "cuda", code=1, STANDIN_DEVICES="0")
-    assert "no CUDA device: no CUDA-capable device is detected" in text, text
+    assert "weft: --device cuda: no CUDA device: no CUDA-capable device is detected" in text, text
+    text = train(1, "", "cuda", code=1, STANDIN_DEVICES="0", STANDIN_NO_DRIVER="1")
+    assert "--device cuda: no CUDA device: there is no NVIDIA driver here, or one older than" in text, text
+
+
+def modules_for_gpus_are_listed():
+    done = subprocess.run([command, "info", "--json"], capture_output=True, text=True, timeout=60, check=True)
+    modules = {os.path.basename(module["name"]): module for module in json.loads(done.stdout)["modules"]}
+    for name in "libweft-cuda.so", "libweft-gpt-cuda.so", "libweft-backend-nccl.so":
+        assert modules[name]["value"] == "loaded", modules
 
 
 tap.main(one_gpu_trains_as_the_host, tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
          eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow, without_overlap_weights_are_the_same,
-         ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told)
+         ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told, modules_for_gpus_are_listed)

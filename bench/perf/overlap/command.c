@@ -2,7 +2,6 @@
 /* Runs `weft perf overlap`: from the command line to the ranks, shape by shape, and to the exit code. */
 #include "perf/overlap/command.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +38,7 @@ typedef struct bench {
     /* Of rank 0, which tells: */
     overlap_setup setup;
     FILE *text, *json, *svg; /* the last two may be NULL */
+    bool files_opened;       /* of all ranks */
     overlap_figures figures[ROWS_MOST][OVERLAP_PHASES];
     int rows;
 } bench;
@@ -117,21 +117,25 @@ static void begin_report(bench *b)
         overlap_report_head(b->text);
 }
 
-/* Rank 0 opens the files; all hear if it cannot. */
+/* Rank 0 opens the files before anything is measured; where it cannot all ranks end, and one says why. */
 static weft_result open_files(bench *b)
 {
-    char why[512] = "";
     const char *paths[] = {b->options->json, b->options->svg};
     FILE **files[] = {&b->json, &b->svg};
+    int code = EXIT_DONE;
     b->text = stdout;
-    for (int i = 0; i < 2 && tells(b); i++) {
+    for (int i = 0; i < 2 && tells(b) && code == EXIT_DONE; i++) {
         *files[i] = paths[i] ? out_open(paths[i]) : NULL;
         if (paths[i] && !*files[i])
-            snprintf(why, sizeof why, "cannot write '%s': %s", paths[i], strerror(errno));
+            code = out_complain(paths[i]);
         if (*files[i] == stdout)
             b->text = stderr;
     }
-    return weft_comm_agree(b->control, why[0] ? WEFT_E_SYSTEM : WEFT_OK, why[0] ? why : NULL);
+    TRY(weft_all_reduce_run(b->control, &code, &code, 1, WEFT_INT32, WEFT_MAX, WEFT_STREAM_HOST));
+    if (code != EXIT_DONE)
+        atomic_store(&b->job->code, code);
+    b->files_opened = code == EXIT_DONE;
+    return WEFT_OK;
 }
 
 static void close_files(bench *b)
@@ -152,6 +156,8 @@ static weft_result all_rows(bench *b)
     config.backend = o->backend;
     TRY(weft_comm_create(b->world, "overlap.control", NULL, 0, NULL, &b->control));
     TRY(open_files(b));
+    if (!b->files_opened)
+        return WEFT_OK;
     TRY(weft_comm_create(b->world, "overlap", NULL, 0, &config, &b->comm));
     bool made = overlap_compute_open(&b->compute, o->kernel);
     TRY(weft_comm_agree(b->control, made ? WEFT_OK : WEFT_E_NO_MEMORY, made ? NULL : "no memory to compute in"));

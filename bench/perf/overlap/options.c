@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "complain.h"
 #include "option.h"
@@ -56,16 +57,22 @@ static const char usage[] =
     "\n"
     "  exposed, stop-watch   both together less computing alone\n"
     "  exposed, trace        the caller waits while operations are under way\n"
-    "  exposed, at least     what a perfect overlap leaves: max over i of (ready i + costs of i and what follows) - "
-    "T_b,\n"
-    "                        for even buckets max(c, B c - (1 - 1/B) T_b) with c = T_c / B\n"
-    "  hidden                by the trace: of the time in which operations are under way, the part that is not "
-    "exposed\n"
+    "  exposed, at least     what a perfect overlap leaves by what was measured: when each piece of computing alone\n"
+    "                        ended, and what each operation alone cost. Backward: max over i of (ready i + costs of i\n"
+    "                        and what follows) - T_b; a forward is that in reverse. JSON: closed_ms\n"
+    "  ..., if even          the same if all B operations cost c = T_c / B and pieces are equal:\n"
+    "                        max(c, B c - (1 - 1/B) T). JSON: closed_even_ms\n"
+    "  hidden, trace         of the time in which operations are under way, the part that is not exposed: 0 to 100 %\n"
+    "  hidden, stop-watch    (T_c - exposed, stop-watch) / T_c: below 0 where both together took longer than one "
+    "after\n"
+    "                        the other would\n"
     "  eta                   (one after the other - both) / T_c\n"
     "\n"
     "Computing that takes a core shows what communication costs it. With more ranks than cores take --compute timed: "
     "it\n"
-    "sleeps until each piece would be done. --sweep keeps the computing and tries bucket sizes.\n"
+    "sleeps until each piece would be done. --sweep keeps the computing and tries bucket sizes; of its columns "
+    "'clock'\n"
+    "are the stop-watch's, 'trace' the trace's, and 'least' is 'exposed, at least'.\n"
     "--one: one operation is started, then computed, then waited for, without a call in between.";
 
 static const weft_collective_kind operations[] = {WEFT_BARRIER, WEFT_REDUCE_SCATTER, WEFT_ALL_GATHER, WEFT_ALL_REDUCE};
@@ -115,6 +122,17 @@ static int read_shape(overlap_options *o)
     return OPTIONS_GO;
 }
 
+/* Gradients and values of each rank here. */
+static int check_memory(const overlap_options *o)
+{
+    double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double wanted = 2 * (double)overlap_shape_total(&o->shape) * o->threads;
+    if (there > 0 && wanted > there)
+        return complain(EXIT_FAILED, "--bytes %s: gradients and values are %.4g GiB here, and the machine has %.4g GiB",
+                        o->bytes, wanted / (1 << 30), there / (1 << 30));
+    return OPTIONS_GO;
+}
+
 static int read_sweep(overlap_options *o)
 {
     size_t total = overlap_shape_total(&o->shape);
@@ -160,7 +178,8 @@ int overlap_options_read(overlap_options *o, int argc, char **argv)
     if (o->ratio <= 0)
         o->ratio = o->one ? 1 : 0.5;
     code = code == OPTIONS_GO ? read_shape(o) : code;
-    return code == OPTIONS_GO ? read_sweep(o) : code;
+    code = code == OPTIONS_GO ? read_sweep(o) : code;
+    return code == OPTIONS_GO ? check_memory(o) : code;
 }
 
 /* ------------------------------------------------------------------------------------------- the sweep */

@@ -29,7 +29,7 @@ static const struct {
     {"idle_ms", FIELD(idle), "  waiting, nothing under way", false},
     {"others_ms", FIELD(others), "  other ranks", false},
     {"closed_ms", FIELD(closed), "exposed, at least", false},
-    {"closed_even_ms", FIELD(closed_even), NULL, false},
+    {"closed_even_ms", FIELD(closed_even), "exposed, at least, if even", false},
     {"hidden_trace", FIELD(hidden_trace), "hidden, trace", true},
     {"hidden_clock", FIELD(hidden_clock), "hidden, stop-watch", true},
     {"eta", FIELD(eta), "eta", true},
@@ -98,29 +98,54 @@ void overlap_report_columns(FILE *out, const overlap_figures *figures, int phase
     fflush(out);
 }
 
+/* Of a phase in a sweep. */
+static const struct {
+    const char *name, *unit;
+    size_t field;
+    bool is_share;
+} columns[] = {
+    {"T", "ms", FIELD(computing), false},
+    {"T_c", "ms", FIELD(communicating), false},
+    {"exposed", "ms clock", FIELD(exposed_clock), false},
+    {"least", "ms", FIELD(closed), false},
+    {"hidden", "% trace", FIELD(hidden_trace), true},
+    {"hidden", "% clock", FIELD(hidden_clock), true},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
 void overlap_report_head(FILE *out)
 {
-    static const char *const names[] = {"T", "T_c", "exposed", "least", "hidden"};
-    static const char *const units[] = {"ms", "ms", "ms", "ms", "%"};
+    static const char *const phases[OVERLAP_PHASES] = {"backward: reduce_scatter", "forward: all_gather"};
     fprintf(out, "%12s  %7s", "", "");
-    fprintf(out, "  %-48s  %-48s\n%12s  %7s", "backward: reduce_scatter", "forward: all_gather", "bucket", "buckets");
-    for (int i = 0; i < 10; i++)
-        fprintf(out, "  %8s", names[i % 5]);
+    for (int p = 0; p < OVERLAP_PHASES; p++)
+        fprintf(out, "  %-*s", 10 * COLUMNS - 2, phases[p]);
+    fprintf(out, "\n%12s  %7s", "bucket", "buckets");
+    for (int i = 0; i < OVERLAP_PHASES * COLUMNS; i++)
+        fprintf(out, "  %8s", columns[i % COLUMNS].name);
     fprintf(out, "\n%12s  %7s", "bytes", "");
-    for (int i = 0; i < 10; i++)
-        fprintf(out, "  %8s", units[i % 5]);
+    for (int i = 0; i < OVERLAP_PHASES * COLUMNS; i++)
+        fprintf(out, "  %8s", columns[i % COLUMNS].unit);
     fprintf(out, "\n");
     fflush(out);
+}
+
+static void print_column(FILE *out, const overlap_figures *f, int column)
+{
+    double value = *(const double *)((const char *)f + columns[column].field);
+    if (!isfinite(value))
+        fprintf(out, "  %8s", "n/a");
+    else if (columns[column].is_share)
+        fprintf(out, "  %8.1f", 100 * value);
+    else
+        fprintf(out, "  %8.2f", value);
 }
 
 void overlap_report_line(FILE *out, const overlap_figures *figures)
 {
     fprintf(out, "%12zu  %7zu", figures->bytes / figures->buckets, figures->buckets);
-    for (int p = 0; p < OVERLAP_PHASES; p++) {
-        const overlap_figures *f = &figures[p];
-        fprintf(out, "  %8.2f  %8.2f  %8.2f  %8.2f  %8.1f", f->computing, f->communicating, f->exposed_clock, f->closed,
-                100 * f->hidden_clock);
-    }
+    for (int p = 0; p < OVERLAP_PHASES; p++)
+        for (int i = 0; i < COLUMNS; i++)
+            print_column(out, &figures[p], i);
     fprintf(out, "\n");
     fflush(out);
 }

@@ -63,7 +63,10 @@ static weft_result cuda_count(int *count_out)
     if (error == cudaSuccess && *count_out > 0)
         return WEFT_OK;
     return weft_backend_error(WEFT_E_NO_DEVICE, "no CUDA device: %s",
-                              error == cudaSuccess ? "there is none" : cudaGetErrorString(error));
+                              error == cudaSuccess                   ? "there is none"
+                              : error == cudaErrorInsufficientDriver ? "there is no NVIDIA driver here, or one older "
+                                                                       "than the CUDA runtime"
+                                                                     : cudaGetErrorString(error));
 }
 
 static weft_result look(cuda_device *cuda)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps with overlap beside steps without: who is counted, what follows, what is said, and that nothing changes. */
 #include "gpt/compare.h"
+
+#include <math.h>
+#include <string.h>
+
 #include "gpt/report.h"
 #include "harness/test.h"
 #include "training.h"
@@ -66,6 +70,28 @@ TEST(both_figures_are_printed_and_explained_only_if_they_differ)
     CHECK(!strstr(said_of(&c), "stop-watch"));
     c.talk_ms = 0;
     CHECK_HAS(said_of(&c), "there is no communication that overlap could hide");
+}
+
+/* Savings of 1, 2 and 6 ms: mean 3, variance (4 + 1 + 9) / 2 = 7, so 2 sqrt(7 / 3). */
+TEST(an_interval_takes_two_pairs)
+{
+    CHECK_NEAR(gpt_comparison_error(3, 9, 41), 2 * sqrt(7.0 / 3), 1e-12);
+    CHECK_NEAR(gpt_comparison_error(2, 4, 8), 0, 1e-12);
+    CHECK(isnan(gpt_comparison_error(1, -0.5, 0.25)));
+}
+
+TEST(what_was_not_shown_is_said)
+{
+    gpt_comparison c = good();
+    CHECK(!strstr(said_of(&c), "n/a") && !strstr(said_of(&c), "holds 0"));
+    c.difference_error_ms = 50.01;
+    CHECK_HAS(said_of(&c), "the interval holds 0: that overlap saves or costs anything was not shown");
+    c.difference_error_ms = 49.99;
+    CHECK(!strstr(said_of(&c), "holds 0"));
+    c.difference_error_ms = (double)NAN;
+    CHECK_HAS(said_of(&c), "saved 50.00 ms (interval n/a): eta 0.833");
+    CHECK_HAS(said_of(&c), "take 12 steps or more");
+    CHECK(!strstr(said_of(&c), "+- "));
 }
 
 /* Also: that what is said alone in between leaves no trace. */

@@ -144,6 +144,7 @@ TEST(flags_that_do_not_fit_together_are_named)
     check_refused("--compute timed:", "--compute is 'timed:'");
     check_refused("--compute timed:1,2,3,4", "--compute is 'timed:1,2,3,4'");
     check_refused("--compute timed:-1", "--compute is 'timed:-1'");
+    check_refused("--device cuda --compute timed:1", "--compute timed:1 computes nothing, and --device cuda");
     check_refused("--compute timed:1x", "--compute is 'timed:1x'");
     check_refused("--hidden-size 1000000 --num-attention-heads 1000000 --kv-channels 1000000", "more than this can");
 }

@@ -138,6 +138,19 @@ def several_backends_are_measured_in_turn():
 def limits_and_contention_are_columns():
     text = perf("limits", "all_reduce", "all_gather", "-t", "2", *SMALL).stdout
     assert len([line for line in text.splitlines() if line and not line.startswith("#")]) == 2, text
+    text = perf("limits", "all_gather", "all_reduce", *SMALL).stdout  # in place nothing is moved
+    for row in (line.split() for line in text.splitlines() if line and not line.startswith("#")):
+        assert float(row[5]) > 0 and row[9:13] == ["N/A"] * 4 and row[15:] == ["N/A"] * 2, text
+    assert re.search(r"^# Avg in place +: N/A$", text, re.M), text
+    assert "These options have a meaning here" in perf("limits", "--help").stdout
+    for words, said in ((("-d", "half"), "-d half: the limits of reductions"), (("-o", "max"), "-o max: the limits of"),
+                        (("--buffers", "rewritten"), "--buffers rewritten does not go with limits"),
+                        (("--contend",), "--contend does not go with limits"),
+                        (("--backend", "local"), "--backend does not go with limits"),
+                        (("-b", "x"), "-b is 'x', not a number from 0 to 1e+15")):
+        done = perf("limits", "-t", "2", *words, code=2)
+        assert said in done.stderr and not done.stdout, (words, done.stderr)
+    perf("limits", "all_gather", "-t", "2", "-d", "half", *SMALL)
     text = perf("all_reduce", "-t", "2", *SMALL, "--contend", "--row-ms", "5").stdout
     row = next(line.split() for line in text.splitlines() if line and not line.startswith("#"))
     assert len(row) == 17 and float(row[13]) > 0 and float(row[14]) > 0, text
@@ -158,8 +171,21 @@ def pipelines_are_held_against_their_schedule():
                     text), text
     done = run("run", "-n", "2", "--", command, "perf", "pipeline", *quick[2:], "--json", "/no/such/file", code=1)
     assert done.stderr.count("cannot write '/no/such/file'") == 1 and "ideal" not in done.stdout, done
+    done = run("run", "-n", "2", "--", command, "perf", "pipeline", "-t", "2", code=2)
+    assert "2 threads, but the launcher has started 2 ranks" in done.stderr, done.stderr
+    assert "one rank is no pipeline" in perf("pipeline", code=2).stderr
+    assert "--message and --message-bytes" in perf("pipeline", "--message", "5", "--message-bytes", "4", code=2).stderr
     assert "too many" in perf("pipeline", "7", code=2).stderr
     assert "--forward" in perf("pipeline", "--forward", "0", code=2).stderr
+
+
+def a_difference_of_calls_is_told_or_why_not():
+    text = perf("api", "--rounds", "1", "--repeats", "10").stdout
+    assert len(re.findall(r"^the same less that .* n/a$\n# n/a: one round does not tell", text, re.M)) == 2, text
+    lines = [json.loads(line) for line in
+             perf("api", "--rounds", "3", "--repeats", "10", "--json", "-").stdout.splitlines()]
+    gaps = [line["ns"] for line in lines if line["call"].startswith("the same less")]
+    assert len(lines) == 14 and len(gaps) == 2 and all(gap is None or gap > 0 for gap in gaps), lines
 
 
 def wrong_values_are_counted_in_checked_and_in_timed_calls():
@@ -205,5 +231,5 @@ tap.main(the_table_is_that_of_nccl_tests, columns_stand_under_their_names,
          every_operation_is_right_on_threads_and_processes, every_way_of_using_buffers_is_checked,
          familiar_names_are_understood, what_is_reported_has_these_keys, several_backends_are_measured_in_turn,
          limits_and_contention_are_columns, pipelines_are_held_against_their_schedule,
-         wrong_values_are_counted_in_checked_and_in_timed_calls,
+         a_difference_of_calls_is_told_or_why_not, wrong_values_are_counted_in_checked_and_in_timed_calls,
          a_deadline_that_passes_has_a_code_of_its_own, nonsense_is_refused_by_name)

@@ -90,7 +90,8 @@ def ranks_are_processes_too():
     assert re.match(r"# weft perf overlap: 3 ranks on 1 host by local, .* computing: timed\n# 8 operations a phase, 2 ",
                     text), text
     for name in ("computing alone", "communication alone, T_c", "both together", "exposed, stop-watch",
-                 "exposed, trace", "exposed, at least", "hidden, trace", "eta"):
+                 "exposed, trace", "exposed, at least", "exposed, at least, if even", "hidden, trace",
+                 "hidden, stop-watch", "eta"):
         assert re.search(rf"^{re.escape(name)} +(ms)?( +(-?\d+\.\d+|n/a)( %)?){{2}}$", text, re.M), f"{name}\n{text}"
 
 
@@ -103,6 +104,15 @@ def a_sweep_is_a_table_and_a_picture():
     lines = [json.loads(line) for line in rows.read_text().splitlines()]
     assert [(line["buckets"], line["phase"]) for line in lines] == [
         (buckets, phase) for _, buckets in sizes for phase in ("backward", "forward")], lines
+    assert re.search(r"^ +bucket +buckets" + r" +T +T_c +exposed +least +hidden +hidden" * 2 + "$", text, re.M), text
+    assert re.search(r"^ +bytes" + r" +ms +ms +ms clock +ms +% trace +% clock" * 2 + "$", text, re.M), text
+    shown = [line.split()[2:] for line in text.splitlines() if re.match(r" +\d", line)]
+    for numbers, pair in zip(shown, zip(lines[::2], lines[1::2])):
+        for phase, line in enumerate(pair):
+            for at, key in ((2, "exposed_clock_ms"), (3, "closed_ms"), (4, "hidden_trace"), (5, "hidden_clock")):
+                value = line[key] if line[key] is None or key.endswith("ms") else 100 * line[key]
+                cell = numbers[6 * phase + at]
+                assert cell == "n/a" if value is None else math.isclose(float(cell), value, abs_tol=0.06), (cell, line)
     svg = ElementTree.parse(picture).getroot()
     curves = [group for group in svg.iter(SVG + "g") if group.get("class") == "curve"]
     width, height = float(svg.get("width")), float(svg.get("height"))
@@ -140,6 +150,11 @@ def nonsense_is_refused_by_name():
         assert said in done.stderr and len(done.stderr.splitlines()) == 1 and not done.stdout, (words, done.stderr)
     done = overlap("-t", "2", *QUICK, "--json", "/no/such/file", code=1)
     assert "cannot write '/no/such/file'" in done.stderr, done.stderr
+    done = overlap("-t", "2", "--sweep", *QUICK, "--svg", "/no/such/file", code=1)
+    assert done.stderr.startswith("weft: cannot write '/no/such/file': ") and not done.stdout, done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    done = overlap("-t", "2", *QUICK, "--bytes", "900000G", code=1)
+    assert done.stderr.startswith("weft: --bytes 900000G: ") and len(done.stderr.splitlines()) == 1, done.stderr
     done = overlap("-t", "2", *QUICK, "--backend", "none", code=1)
     assert "none" in done.stderr, done.stderr
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statistics of times, worked out by hand; sizes and traffic of operations. */
+#include <math.h>
+
 #include "harness/test.h"
 #include "perf/limit.h"
 #include "perf/statistics.h"
@@ -102,6 +104,34 @@ TEST(the_traffic_of_the_limit)
     s.dtype = WEFT_BF16;
     s.operation = perf_operation_named("reduce", 6);
     CHECK(!perf_limit_of(&s, false, &limit));
+}
+
+/* Differences 1, 2, 3, 4, 90: the median is 3, and the distances from it are 2, 1, 0, 1, 87. */
+TEST(a_difference_is_shown_only_beyond_its_noise)
+{
+    const double times[] = {11, 22, 33, 44, 95}, less[] = {10, 20, 30, 40, 5};
+    perf_gap gap = perf_gap_of(times, less, 5);
+    CHECK_NEAR(gap.median, 3, 1e-12);
+    CHECK_NEAR(gap.error, 2 * 1.2533 * 1.4826 * 1 / sqrt(5), 1e-9);
+    CHECK(perf_gap_is_shown(gap));
+    gap = perf_gap_of(less, times, 5);
+    CHECK_NEAR(gap.median, -3, 1e-12);
+    CHECK(!perf_gap_is_shown(gap));
+    gap = perf_gap_of(times, less, 1);
+    CHECK_NEAR(gap.median, 1, 1e-12);
+    CHECK(isnan(gap.error) && !perf_gap_is_shown(gap));
+}
+
+TEST(nothing_is_moved_where_the_sum_of_one_lies_already)
+{
+    perf_limit limit = {.summed = 10, .parts = 1, .written = 1};
+    CHECK_NEAR(perf_limit_moved(&limit), 40, 0);
+    limit.in_place = true;
+    CHECK_NEAR(perf_limit_moved(&limit), 0, 0);
+    limit.parts = 2;
+    CHECK_NEAR(perf_limit_moved(&limit), 80, 0);
+    limit = (perf_limit){.copied = 7, .in_place = true};
+    CHECK_NEAR(perf_limit_moved(&limit), 7, 0);
 }
 
 TEST(every_way_of_moving_moves_everything)
