@@ -23,11 +23,11 @@ weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream);
 weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes);
 /* All-gather of @p bytes of the host from each member of a comm of a GPU, for setting things up. */
 weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes);
-/* A failure of this rank between operations fails the comm, so that the others do not wait for it. Returns @p result. */
+/* A failure of this rank between operations fails the comm, so that others do not wait for it. Returns @p result. */
 weft_result weft__gpu_told_all(weft_comm *comm, weft_result result);
 
-/* A little memory of the GPU, for agreeing. To give memory back waits for the whole GPU, and so perhaps for other ranks:
- * words stay with the world. */
+/* A little memory of the GPU, for agreeing. To give memory back waits for the whole GPU, and so perhaps for other
+ * ranks: words stay with the world. */
 #define WEFT__GPU_WORD_BYTES sizeof(weft__verdict)
 typedef struct weft__gpu_word {
     void *memory;

@@ -20,8 +20,8 @@
  *  the comm fails with E_MISMATCH on every rank that waits, naming two ranks and what each asked. Backends that pay for
  *  that with messages (`mpi`) compare the first 32 operations of a comm, and all if WEFT_CHECK is set on one of its
  *  ranks. `nccl` queues operations without waiting for the host: there the ranks compare one that has not ended after a
- *  second, which finds those that can never end. A rank that needs nothing from another, as the root of a small broadcast, may be done before it is told; then
- *  its next operation is.
+ *  second, which finds those that can never end. A rank that needs nothing from another, as the root of a small
+ *  broadcast, may be done before it is told; then its next operation is.
  *
  *  The same inputs on the same ranks give the same bits on backends that say so (`local` does): sums are made in rank
  *  order, in fp32 for 16-bit types, whatever the size, the timing or the memory. */
@@ -56,10 +56,10 @@ typedef struct weft_collective {
     const void *send;         /**< Borrowed until finish. */
     void *recv;               /**< Borrowed until finish. */
     size_t count;
-    weft_work
-        after; /**< Run after this work too, of any comm of this world; if it failed (on a GPU: before this start), so does this. */
-    uint32_t label; /**< A name for traces and messages, from weft_trace_label(); 0 = none. */
-    uint32_t flags; /**< 0. */
+    weft_work after; /**< Run after this work too, of any comm of this world; if it failed (on a GPU: before this
+                          start), so does this. */
+    uint32_t label;  /**< A name for traces and messages, from weft_trace_label(); 0 = none. */
+    uint32_t flags;  /**< 0. */
 } weft_collective;
 #define WEFT_COLLECTIVE_INIT WEFT_SIZED_INIT(weft_collective)
 
