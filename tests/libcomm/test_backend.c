@@ -383,9 +383,10 @@ static void *choose_for_ever(void *argument)
     weft_world *world = argument;
     weft__backend_instance *instance;
     weft_backend_facts facts;
+    const weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     while (!atomic_load(&all_are_known)) {
         facts.size = sizeof facts;
-        CHECK_OK(weft__backends_choose(world, NULL, (int[]){0, 1}, 2, &instance, &facts));
+        CHECK_OK(weft__backends_choose(world, &config, (int[]){0, 1}, 2, &instance, &facts));
         CHECK_STR(instance->table->name, "local");
     }
     return NULL;
