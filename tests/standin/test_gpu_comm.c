@@ -11,7 +11,7 @@
 
 #define OK(call) CHECK_MSG((call) == WEFT_OK, "%s: %s", #call, weft_last_error())
 
-enum { RANKS = 4, COUNT = 70000 };
+enum { RANKS = 4, COUNT = 20000 };
 
 static weft_comm *gpu_comm(weft_world *world, const char *name)
 {

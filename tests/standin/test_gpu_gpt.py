@@ -17,7 +17,7 @@ STEPS = 4 if SLOW else 20
 FEW = 4  # are enough to tell weights apart
 SMALL_BUCKETS = "--ddp-bucket-size 3000"
 MODEL = ("--mock-data --num-layers 4 --hidden-size 32 --ffn-hidden-size 64 --num-attention-heads 4 "
-         "--group-query-attention --num-query-groups 2 --seq-length 16 --micro-batch-size 1 --global-batch-size 8 "
+         "--group-query-attention --num-query-groups 2 --seq-length 16 --micro-batch-size 2 --global-batch-size 8 "
          f"--train-iters {STEPS} --lr-decay-iters 20").split()
 
 
