@@ -83,7 +83,8 @@ typedef struct weft__device_calls {
     /* Wait until it has. */
     weft_result (*await)(weft__device *device, weft__event *event);
 
-    /* Between the device's memory, and between it and memory of alloc_host(); arrays are apart. */
+    /* Between the device's memory, and between it and the host's; arrays are apart. With memory that is not of
+     * alloc_host() the call may wait until the bytes are read. */
     weft_result (*copy)(weft__device *device, void *to, const void *from, size_t bytes, weft_stream stream);
 
     /* dst[i] = the low bytes of @p bits; the others as in vector.h. */

@@ -50,15 +50,16 @@ struct fp32 {
     }
 };
 
-struct bf16 {
+/* Of 16 bits: what differs is how they stand for a float. */
+template <float (*to_float)(uint16_t), uint16_t (*from_float)(float), uint32_t (*is_nonfinite)(uint16_t)> struct half {
     using type = uint16_t;
     static WEFT_KERNEL float widen(type x)
     {
-        return weft__math_bf16_to_float(x);
+        return to_float(x);
     }
     static WEFT_KERNEL type narrow(float x)
     {
-        return weft__math_float_to_bf16(x);
+        return from_float(x);
     }
     static WEFT_KERNEL type narrow_double(double x)
     {
@@ -66,29 +67,12 @@ struct bf16 {
     }
     static WEFT_KERNEL uint32_t nonfinite(type x)
     {
-        return weft__nonfinite_bf16(x);
+        return is_nonfinite(x);
     }
 };
 
-struct fp16 {
-    using type = uint16_t;
-    static WEFT_KERNEL float widen(type x)
-    {
-        return weft__math_fp16_to_float(x);
-    }
-    static WEFT_KERNEL type narrow(float x)
-    {
-        return weft__math_float_to_fp16(x);
-    }
-    static WEFT_KERNEL type narrow_double(double x)
-    {
-        return narrow(weft__math_double_to_odd_float(x));
-    }
-    static WEFT_KERNEL uint32_t nonfinite(type x)
-    {
-        return weft__nonfinite_fp16(x);
-    }
-};
+using bf16 = half<weft__math_bf16_to_float, weft__math_float_to_bf16, weft__nonfinite_bf16>;
+using fp16 = half<weft__math_fp16_to_float, weft__math_float_to_fp16, weft__nonfinite_fp16>;
 
 /* One value to another type: rounded once. */
 template <typename To, typename From> WEFT_KERNEL typename To::type convert(typename From::type x)
