@@ -141,136 +141,170 @@ static void follow(cudaStream_t stream, cudaStream_t other)
     CHECK_INT(cudaEventDestroy(event), cudaSuccess);
 }
 
-static void train_on_gpu(weft_world *world, weft_comm *all, const setup *s, trained *result)
+/* A set of all params, its optimizer, and room for the values of one param. */
+typedef struct trainer {
+    weft_params *params;
+    weft_buckets *set;
+    weft_adam *adam;
+    float *values;
+} trainer;
+
+static trainer make_trainer(weft_comm *all, const setup *s, weft_device device)
 {
-    int index, rank = weft_world_rank(world);
-    OK(weft_world_device(world, WEFT_DEVICE_CUDA, &index));
-    CHECK_INT(cudaSetDevice(index), cudaSuccess);
-    weft_params *params = make_params(s->dtype);
+    trainer t = {.params = make_params(s->dtype), .values = malloc(MOST * sizeof(float))};
     weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
     comms.shard = all;
     weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
-    config.name = "gpu";
-    config.device = WEFT_DEVICE_CUDA;
+    config.name = device == WEFT_DEVICE_HOST ? "host" : "gpu";
+    config.device = device;
     config.bucket_elements = 2000;
     config.flags = s->flags;
-    weft_buckets *set;
-    weft_adam *adam;
-    OK(weft_buckets_create(params, &comms, &config, &set));
-    OK(weft_adam_create(&set, 1, NULL, &adam));
-    CHECK(weft_layout_buckets(weft_buckets_layout(set)) > 2);
+    CHECK(t.values);
+    OK(weft_buckets_create(t.params, &comms, &config, &t.set));
+    OK(weft_adam_create(&t.set, 1, NULL, &t.adam));
+    CHECK(weft_layout_buckets(weft_buckets_layout(t.set)) > 2);
+    return t;
+}
+
+static void end_trainer(trainer *t)
+{
+    weft_adam_destroy(t->adam);
+    weft_buckets_destroy(t->set);
+    weft_params_destroy(t->params);
+    free(t->values);
+}
+
+static void first_values(const trainer *t, int param)
+{
+    for (size_t k = 0; k < sizes[param]; k++)
+        t->values[k] = first_value(param, k);
+}
+
+static weft_step step_of(const setup *s)
+{
+    weft_step how = WEFT_STEP_INIT;
+    how.lr = 0.01f, how.weight_decay = 0.1f, how.clip_norm = s->clip, how.divisor = 8;
+    return how;
+}
+
+/* What the GPU has beside it. */
+typedef struct gpu_side {
     cudaStream_t streams[2];
-    float *staged[PARAMS], *host = malloc(MOST * sizeof *host);
-    void *raw = malloc(MOST * sizeof(float));
-    CHECK(host && raw);
+    float *staged[PARAMS]; /* gradients of a microbatch, before they are added */
+    void *raw;             /* a param, as the host has it */
+} gpu_side;
+
+static gpu_side make_side(const trainer *t, const setup *s)
+{
+    gpu_side g = {.raw = malloc(MOST * sizeof(float))};
+    CHECK(g.raw);
     for (int i = 0; i < 2; i++)
-        CHECK_INT(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking), cudaSuccess);
+        CHECK_INT(cudaStreamCreateWithFlags(&g.streams[i], cudaStreamNonBlocking), cudaSuccess);
     for (int i = 0; i < PARAMS; i++) {
-        size_t bytes = sizes[i] * weft_dtype_bytes(s->dtype);
-        for (size_t k = 0; k < sizes[i]; k++)
-            host[k] = first_value(i, k);
-        encode(s->dtype, host, sizes[i], raw);
-        CHECK_INT(cudaMemcpyAsync(weft_buckets_param(set, (uint32_t)i), raw, bytes, cudaMemcpyHostToDevice, streams[0]),
+        first_values(t, i);
+        encode(s->dtype, t->values, sizes[i], g.raw);
+        CHECK_INT(cudaMemcpyAsync(weft_buckets_param(t->set, (uint32_t)i), g.raw, sizes[i] * weft_dtype_bytes(s->dtype),
+                                  cudaMemcpyHostToDevice, g.streams[0]),
                   cudaSuccess);
-        CHECK_INT(cudaMalloc((void **)&staged[i], sizes[i] * sizeof(float)), cudaSuccess);
+        CHECK_INT(cudaMalloc((void **)&g.staged[i], sizes[i] * sizeof(float)), cudaSuccess);
     }
-    CHECK_INT(cudaStreamSynchronize(streams[0]), cudaSuccess);
+    CHECK_INT(cudaStreamSynchronize(g.streams[0]), cudaSuccess);
+    return g;
+}
+
+static void forward(const trainer *t, const gpu_side *g, const setup *s)
+{
+    for (int i = 0; i < PARAMS; i++)
+        for (int k = 0; k < (s->streams ? 2 : 1); k++) {
+            read_argument a = {weft_buckets_param(t->set, (uint32_t)i), sizes[i] * weft_dtype_bytes(s->dtype)};
+            OK(weft_buckets_acquire(t->set, (uint32_t)i, 1, weft_cuda_stream(g->streams[k])));
+            launch(&read_entry, &a, g->streams[k]);
+        }
+}
+
+static void backward(const trainer *t, const gpu_side *g, const setup *s, int rank, int step, int m)
+{
+    for (int i = PARAMS; i-- > 0;) {
+        cudaStream_t stream = g->streams[s->streams && (i + m) % 2];
+        for (size_t k = 0; k < sizes[i]; k++)
+            t->values[k] = gradient(rank, step, m, i, k);
+        CHECK_INT(cudaMemcpyAsync(g->staged[i], t->values, sizes[i] * sizeof(float), cudaMemcpyHostToDevice, stream),
+                  cudaSuccess);
+        add_argument a = {weft_buckets_grad(t->set, (uint32_t)i), g->staged[i], sizes[i]};
+        launch(&add_entry, &a, stream);
+        OK(weft_buckets_mark_ready(t->set, (uint32_t)i, weft_cuda_stream(stream)));
+    }
+}
+
+static void take_weights(const trainer *t, gpu_side *g, const setup *s, trained *result)
+{
+    for (int i = 0; i < PARAMS; i++) {
+        OK(weft_buckets_acquire(t->set, (uint32_t)i, 1, weft_cuda_stream(g->streams[1])));
+        CHECK_INT(cudaMemcpyAsync(g->raw, weft_buckets_param(t->set, (uint32_t)i),
+                                  sizes[i] * weft_dtype_bytes(s->dtype), cudaMemcpyDeviceToHost, g->streams[1]),
+                  cudaSuccess);
+        CHECK_INT(cudaStreamSynchronize(g->streams[1]), cudaSuccess);
+        decode(s->dtype, g->raw, sizes[i], result->weights[i]);
+        CHECK_INT(cudaFree(g->staged[i]), cudaSuccess);
+    }
+    free(g->raw);
+}
+
+static void train_on_gpu(weft_world *world, weft_comm *all, const setup *s, trained *result)
+{
+    int index;
+    OK(weft_world_device(world, WEFT_DEVICE_CUDA, &index));
+    CHECK_INT(cudaSetDevice(index), cudaSuccess);
+    trainer t = make_trainer(all, s, WEFT_DEVICE_CUDA);
+    gpu_side g = make_side(&t, s);
     for (int step = 0; step < STEPS; step++) {
         for (int m = 0; m < MICROBATCHES; m++) {
-            for (int i = 0; i < PARAMS; i++) { /* forward */
-                read_argument a = {weft_buckets_param(set, (uint32_t)i), sizes[i] * weft_dtype_bytes(s->dtype)};
-                OK(weft_buckets_acquire(set, (uint32_t)i, 1, weft_cuda_stream(streams[0])));
-                launch(&read_entry, &a, streams[0]);
-                if (s->streams) {
-                    OK(weft_buckets_acquire(set, (uint32_t)i, 1, weft_cuda_stream(streams[1])));
-                    launch(&read_entry, &a, streams[1]);
-                }
-            }
-            OK(weft_buckets_begin_on(set, m == MICROBATCHES - 1, weft_cuda_stream(streams[0])));
-            follow(streams[1], streams[0]);
-            for (int i = PARAMS; i-- > 0;) { /* backward */
-                cudaStream_t stream = streams[s->streams && (i + m) % 2];
-                for (size_t k = 0; k < sizes[i]; k++)
-                    host[k] = gradient(rank, step, m, i, k);
-                CHECK_INT(cudaMemcpyAsync(staged[i], host, sizes[i] * sizeof(float), cudaMemcpyHostToDevice, stream),
-                          cudaSuccess);
-                add_argument a = {weft_buckets_grad(set, (uint32_t)i), staged[i], sizes[i]};
-                launch(&add_entry, &a, stream);
-                OK(weft_buckets_mark_ready(set, (uint32_t)i, weft_cuda_stream(stream)));
-            }
-            follow(streams[0], streams[1]); /* microbatches of one param meet on different streams */
-            follow(streams[1], streams[0]);
+            forward(&t, &g, s);
+            OK(weft_buckets_begin_on(t.set, m == MICROBATCHES - 1, weft_cuda_stream(g.streams[0])));
+            follow(g.streams[1], g.streams[0]);
+            backward(&t, &g, s, weft_world_rank(world), step, m);
+            follow(g.streams[0], g.streams[1]); /* microbatches of one param meet on different streams */
+            follow(g.streams[1], g.streams[0]);
         }
-        weft_step how = WEFT_STEP_INIT;
+        weft_step how = step_of(s);
         weft_step_report report = WEFT_STEP_REPORT_INIT;
-        how.lr = 0.01f, how.weight_decay = 0.1f, how.clip_norm = s->clip, how.divisor = 8;
-        how.after = weft_cuda_stream(streams[0]);
-        OK(weft_adam_step(adam, &how, s->silent ? NULL : &report));
+        how.after = weft_cuda_stream(g.streams[0]);
+        OK(weft_adam_step(t.adam, &how, s->silent ? NULL : &report));
         CHECK(s->silent || report.step == (uint64_t)step + 1);
         result->norms[step] = report.norm;
     }
-    for (int i = 0; i < PARAMS; i++) {
-        OK(weft_buckets_acquire(set, (uint32_t)i, 1, weft_cuda_stream(streams[1])));
-        CHECK_INT(cudaMemcpyAsync(raw, weft_buckets_param(set, (uint32_t)i), sizes[i] * weft_dtype_bytes(s->dtype),
-                                  cudaMemcpyDeviceToHost, streams[1]),
-                  cudaSuccess);
-        CHECK_INT(cudaStreamSynchronize(streams[1]), cudaSuccess);
-        decode(s->dtype, raw, sizes[i], result->weights[i]);
-        CHECK_INT(cudaFree(staged[i]), cudaSuccess);
-    }
-    OK(weft_world_check(world, weft_cuda_stream(streams[1])));
-    weft_adam_destroy(adam);
-    weft_buckets_destroy(set);
-    weft_params_destroy(params);
-    free(host);
-    free(raw);
+    take_weights(&t, &g, s, result);
+    OK(weft_world_check(world, weft_cuda_stream(g.streams[1])));
+    end_trainer(&t);
 }
 
 static void train_on_host(weft_world *world, weft_comm *all, const setup *s, trained *result)
 {
-    int rank = weft_world_rank(world);
-    weft_params *params = make_params(s->dtype);
-    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
-    comms.shard = all;
-    weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
-    config.name = "host";
-    config.bucket_elements = 2000;
-    config.flags = s->flags;
-    weft_buckets *set;
-    weft_adam *adam;
-    OK(weft_buckets_create(params, &comms, &config, &set));
-    OK(weft_adam_create(&set, 1, NULL, &adam));
-    float *values = malloc(MOST * sizeof *values);
-    CHECK(values);
+    trainer t = make_trainer(all, s, WEFT_DEVICE_HOST);
     for (int i = 0; i < PARAMS; i++) {
-        for (size_t k = 0; k < sizes[i]; k++)
-            values[k] = first_value(i, k);
-        encode(s->dtype, values, sizes[i], weft_buckets_param(set, (uint32_t)i));
+        first_values(&t, i);
+        encode(s->dtype, t.values, sizes[i], weft_buckets_param(t.set, (uint32_t)i));
     }
     for (int step = 0; step < STEPS; step++) {
-        OK(weft_buckets_acquire(set, 0, PARAMS, WEFT_STREAM_HOST));
+        OK(weft_buckets_acquire(t.set, 0, PARAMS, WEFT_STREAM_HOST));
         for (int m = 0; m < MICROBATCHES; m++) {
-            OK(weft_buckets_begin(set, m == MICROBATCHES - 1));
+            OK(weft_buckets_begin(t.set, m == MICROBATCHES - 1));
             for (int i = PARAMS; i-- > 0;) {
-                float *grad = weft_buckets_grad(set, (uint32_t)i);
+                float *grad = weft_buckets_grad(t.set, (uint32_t)i);
                 for (size_t k = 0; k < sizes[i]; k++)
-                    grad[k] += gradient(rank, step, m, i, k);
-                OK(weft_buckets_mark_ready(set, (uint32_t)i, WEFT_STREAM_HOST));
+                    grad[k] += gradient(weft_world_rank(world), step, m, i, k);
+                OK(weft_buckets_mark_ready(t.set, (uint32_t)i, WEFT_STREAM_HOST));
             }
         }
-        weft_step how = WEFT_STEP_INIT;
+        weft_step how = step_of(s);
         weft_step_report report = WEFT_STEP_REPORT_INIT;
-        how.lr = 0.01f, how.weight_decay = 0.1f, how.clip_norm = s->clip, how.divisor = 8;
-        OK(weft_adam_step(adam, &how, &report));
+        OK(weft_adam_step(t.adam, &how, &report));
         result->norms[step] = report.norm;
     }
-    OK(weft_buckets_acquire(set, 0, PARAMS, WEFT_STREAM_HOST));
+    OK(weft_buckets_acquire(t.set, 0, PARAMS, WEFT_STREAM_HOST));
     for (int i = 0; i < PARAMS; i++)
-        decode(s->dtype, weft_buckets_param(set, (uint32_t)i), sizes[i], result->weights[i]);
-    weft_adam_destroy(adam);
-    weft_buckets_destroy(set);
-    weft_params_destroy(params);
-    free(values);
+        decode(s->dtype, weft_buckets_param(t.set, (uint32_t)i), sizes[i], result->weights[i]);
+    end_trainer(&t);
 }
 
 static void compare(weft_world *world, void *argument)
