@@ -13,7 +13,7 @@ typedef struct overlap_compute {
     overlap_kernel kernel;
     double amount;    /* of the whole: units of work; timed: ns */
     float *a, *b, *c; /* of a product */
-    pretend core;  /* timed */
+    pretend core;     /* timed */
 } overlap_compute;
 
 bool overlap_compute_open(overlap_compute *c, overlap_kernel kernel); /* false: no memory */
