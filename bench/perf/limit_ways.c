@@ -92,7 +92,7 @@ static bool can_stream(const perf_limit *limit, const char *from, char *to)
     return aligned && (uintptr_t)(limit->parts ? (char *)place(limit, from, to, 0) : to) % sizeof(lane) == 0;
 }
 
-/* Eight pages in turn, 256 bytes of each: the processor reads ahead in each for itself. Where lane @p k of so many is. */
+/* Eight pages in turn, 256 bytes of each: the processor reads ahead in each for itself. Where lane @p k of them is. */
 static size_t lane_at(size_t k, size_t lanes)
 {
     const size_t run = 256 / sizeof(lane), page = 4096 / sizeof(lane), pages = 8;

@@ -281,9 +281,9 @@ static void sum_by_blocks(weft__local_comm *lc, const weft_op *op, int targets, 
     }
 }
 
-/* Stores of both results side by side save a pass where both lie in this core's cache. Where the other rank has looked at
- * its own, each of them waits for the one before, and copying a block at a time is faster: only for short slices, since
- * of long ones the caches do not hold all. */
+/* Storing both results at once saves a pass where both lie in this core's cache. Where the other rank has looked at its
+ * own since, each of those stores waits for the one before, and copying a block at a time is faster: for short slices,
+ * since of long ones the caches do not hold all. */
 static bool goes_to_both(const weft__local_comm *lc, const weft_op *op, const weft__move *move, int targets)
 {
     const weft_collective *c = &op->what;
