@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits is jumped away from: contexts are made once a grid, and then setjmp and longjmp switch between them. */
+/* Who waits is jumped away from, by setjmp and longjmp. Stacks are kept for the next grid of the same thread of the
+ * host. */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack for an error */
 #include "grid.h"
 
@@ -61,8 +62,8 @@ typedef struct grid {
     unsigned block, threads, left; /* left: threads that have not ended */
     unsigned char *shared;
     size_t shared_bytes;
-    fiber *fibers, *running;
-    unsigned *ready, ready_count;
+    fiber *fibers[THREADS_MOST], *running; /* those there have been, and may be again */
+    unsigned ready[THREADS_MOST], ready_count;
     unsigned at_block, at_warp[THREADS_MOST / LANES];
     uint64_t random;
     jmp_buf home;
@@ -71,7 +72,7 @@ typedef struct grid {
     bool from_home, failed;
 } grid;
 
-static _Thread_local grid *current;
+static _Thread_local grid *current; /* the last one, or the one that runs */
 static _Thread_local struct {
     const char *name;
     const standin_range *ranges;
@@ -131,7 +132,7 @@ static fiber *draw(grid *g)
     unsigned i = (unsigned)((g->random >> 33) * g->ready_count >> 31);
     unsigned number = g->ready[i];
     g->ready[i] = g->ready[--g->ready_count];
-    return &g->fibers[number];
+    return g->fibers[number];
 }
 
 static void report(grid *g, const char *text)
@@ -154,9 +155,10 @@ static _Noreturn void fail(grid *g, const char *what)
 static _Noreturn void fail_stuck(grid *g)
 {
     char text[160];
-    const fiber *f = g->fibers;
-    while (f->place == ENDED)
-        f++;
+    unsigned i = 0;
+    while (g->fibers[i]->place == ENDED)
+        i++;
+    const fiber *f = g->fibers[i];
     snprintf(text, sizeof text, "thread %u waits for ever at %s", f->number, place_names[f->place]);
     fail(g, text);
 }
@@ -203,28 +205,28 @@ static void live(void)
 
 /* ---- what a warp does together ---- */
 
-static void shuffle(fiber *lanes)
+static void shuffle(fiber *const *lanes)
 {
     for (unsigned i = 0; i < LANES; i++)
-        *lanes[i].answer = lanes[i ^ (lanes[i].mask % LANES)].value;
+        *lanes[i]->answer = lanes[i ^ (lanes[i]->mask % LANES)]->value;
 }
 
-static uint16_t element(const fiber *lanes, unsigned matrix, unsigned row, unsigned column)
+static uint16_t element(fiber *const *lanes, unsigned matrix, unsigned row, unsigned column)
 {
     uint16_t word;
-    memcpy(&word, (const char *)lanes[matrix * 8 + row].row + column * sizeof word, sizeof word);
+    memcpy(&word, (const char *)lanes[matrix * 8 + row]->row + column * sizeof word, sizeof word);
     return word;
 }
 
-static void load_matrices(fiber *lanes)
+static void load_matrices(fiber *const *lanes)
 {
     for (unsigned i = 0; i < LANES; i++)
         for (unsigned matrix = 0; matrix < 4; matrix++) {
             unsigned row = i / 4, column = i % 4 * 2;
-            bool t = lanes[i].transposed;
+            bool t = lanes[i]->transposed;
             uint32_t low = t ? element(lanes, matrix, column, row) : element(lanes, matrix, row, column);
             uint32_t high = t ? element(lanes, matrix, column + 1, row) : element(lanes, matrix, row, column + 1);
-            lanes[i].fragment[matrix] = low | high << 16;
+            lanes[i]->fragment[matrix] = low | high << 16;
         }
 }
 
@@ -236,18 +238,18 @@ static void split(uint32_t pair, float *low, float *high)
 
 /* Lane i has rows i / 4 and i / 4 + 8 of a and c, columns from i % 4 * 2 of c and b's rows alike, and column i / 4 of
  * b. */
-static void multiply_add(fiber *lanes)
+static void multiply_add(fiber *const *lanes)
 {
     float a[16][16], b[16][8], c[16][8];
     for (unsigned i = 0; i < LANES; i++) {
         unsigned outer = i / 4, inner = i % 4 * 2;
         for (unsigned k = 0; k < 4; k++)
-            split(lanes[i].a[k], &a[outer + k % 2 * 8][inner + k / 2 * 8],
+            split(lanes[i]->a[k], &a[outer + k % 2 * 8][inner + k / 2 * 8],
                   &a[outer + k % 2 * 8][inner + k / 2 * 8 + 1]);
         for (unsigned k = 0; k < 2; k++)
-            split(lanes[i].b[k], &b[inner + k * 8][outer], &b[inner + k * 8 + 1][outer]);
+            split(lanes[i]->b[k], &b[inner + k * 8][outer], &b[inner + k * 8 + 1][outer]);
         for (unsigned k = 0; k < 4; k++)
-            c[outer + k / 2 * 8][inner + k % 2] = lanes[i].c[k];
+            c[outer + k / 2 * 8][inner + k % 2] = lanes[i]->c[k];
     }
     for (unsigned row = 0; row < 16; row++)
         for (unsigned k = 0; k < 16; k++)
@@ -255,19 +257,19 @@ static void multiply_add(fiber *lanes)
                 c[row][column] += a[row][k] * b[k][column];
     for (unsigned i = 0; i < LANES; i++)
         for (unsigned k = 0; k < 4; k++)
-            lanes[i].c[k] = c[i / 4 + k / 2 * 8][i % 4 * 2 + k % 2];
+            lanes[i]->c[k] = c[i / 4 + k / 2 * 8][i % 4 * 2 + k % 2];
 }
 
-static void do_together(grid *g, fiber *lanes)
+static void do_together(grid *g, fiber *const *lanes)
 {
     for (unsigned i = 1; i < LANES; i++)
-        if (lanes[i].place != lanes[0].place || lanes[i].transposed != lanes[0].transposed)
+        if (lanes[i]->place != lanes[0]->place || lanes[i]->transposed != lanes[0]->transposed)
             fail(g, "lanes of its warp meet at different operations");
-    if (lanes[0].place == AT_SHUFFLE)
+    if (lanes[0]->place == AT_SHUFFLE)
         shuffle(lanes);
-    else if (lanes[0].place == AT_MATRICES)
+    else if (lanes[0]->place == AT_MATRICES)
         load_matrices(lanes);
-    else if (lanes[0].place == AT_PRODUCT)
+    else if (lanes[0]->place == AT_PRODUCT)
         multiply_add(lanes);
 }
 
@@ -277,7 +279,7 @@ static void meet(place where)
     grid *g = current;
     fiber *self = g->running;
     unsigned warp = self->number / LANES;
-    fiber *lanes = &g->fibers[warp * LANES];
+    fiber *const *lanes = &g->fibers[warp * LANES];
     self->place = where;
     if (++g->at_warp[warp] < LANES) {
         yield(g);
@@ -286,7 +288,7 @@ static void meet(place where)
     g->at_warp[warp] = 0;
     do_together(g, lanes);
     for (unsigned i = 0; i < LANES; i++)
-        wake(g, &lanes[i]);
+        wake(g, lanes[i]);
 }
 
 /* ---- what threads call ---- */
@@ -306,7 +308,7 @@ void standin_sync_block(void)
     }
     g->at_block = 0;
     for (unsigned i = 0; i < g->threads; i++)
-        wake(g, &g->fibers[i]);
+        wake(g, g->fibers[i]);
 }
 
 void standin_sync_warp(void)
@@ -412,30 +414,32 @@ static void *need(void *memory)
     return memory;
 }
 
-static void open_fibers(grid *g)
+static void open_fiber(grid *g, unsigned number)
 {
-    g->fibers = need(calloc(g->threads, sizeof *g->fibers));
-    g->ready = need(calloc(g->threads, sizeof *g->ready));
-    for (unsigned i = 0; i < g->threads; i++) {
-        fiber *f = &g->fibers[i];
-        f->number = i;
+    fiber *f = g->fibers[number];
+    if (!f) {
+        f = g->fibers[number] = need(calloc(1, sizeof *f));
+        f->number = number;
         f->stack = need(malloc(STACK_BYTES));
-        getcontext(&f->start);
-        f->start.uc_stack.ss_sp = f->stack;
-        f->start.uc_stack.ss_size = STACK_BYTES;
-        f->start.uc_link = NULL;
-        makecontext(&f->start, live, 0);
     }
+    if (f->begun)
+        return;
+    getcontext(&f->start);
+    f->start.uc_stack.ss_sp = f->stack;
+    f->start.uc_stack.ss_size = STACK_BYTES;
+    f->start.uc_link = NULL;
+    makecontext(&f->start, live, 0);
 }
 
-static void close_fibers(grid *g)
+/* Threads that something has gone wrong among begin anew. */
+static void give_up(grid *g)
 {
+    g->at_block = 0;
+    memset(g->at_warp, 0, sizeof g->at_warp);
     for (unsigned i = 0; i < g->threads; i++) {
-        free(g->fibers[i].stack);
-        free(g->fibers[i].copies);
+        g->fibers[i]->begun = false;
+        g->fibers[i]->copy_count = 0;
     }
-    free(g->fibers);
-    free(g->ready);
 }
 
 static bool is_guard_whole(const unsigned char *guard)
@@ -452,7 +456,7 @@ static void run_block(grid *g)
     g->left = g->threads;
     g->ready_count = 0;
     for (unsigned i = 0; i < g->threads; i++)
-        wake(g, &g->fibers[i]);
+        wake(g, g->fibers[i]);
     g->from_home = true;
     if (_setjmp(g->home) == 0)
         go_to(g, draw(g));
@@ -467,23 +471,25 @@ static void run_block(grid *g)
 void standin_grid(unsigned blocks, unsigned threads, size_t shared_bytes,
                   void (*thread)(const void *argument, unsigned block, void *shared), const void *argument)
 {
-    grid g = {.name = kernel.name,
-              .ranges = kernel.ranges,
-              .range_count = kernel.range_count,
-              .thread = thread,
-              .argument = argument,
-              .threads = threads,
-              .shared_bytes = shared_bytes,
-              .random = standin_seed()};
+    grid *g = current ? current : (current = need(calloc(1, sizeof *g)));
     size_t room = (shared_bytes + 2 * GUARD_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     unsigned char *memory = need(aligned_alloc(ALIGNMENT, room));
     memset(memory, 0xa5, room);
-    g.shared = memory + GUARD_BYTES;
-    current = &g;
-    open_fibers(&g);
-    for (g.block = 0; g.block < blocks && !g.failed; g.block++)
-        run_block(&g);
-    close_fibers(&g);
+    g->name = kernel.name;
+    g->ranges = kernel.ranges;
+    g->range_count = kernel.range_count;
+    g->thread = thread;
+    g->argument = argument;
+    g->threads = threads;
+    g->shared = memory + GUARD_BYTES;
+    g->shared_bytes = shared_bytes;
+    g->random = standin_seed();
+    g->failed = false;
+    for (unsigned i = 0; i < threads; i++)
+        open_fiber(g, i);
+    for (g->block = 0; g->block < blocks && !g->failed; g->block++)
+        run_block(g);
+    if (g->failed)
+        give_up(g);
     free(memory);
-    current = NULL;
 }

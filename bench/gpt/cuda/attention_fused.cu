@@ -137,14 +137,15 @@ template <unsigned WIDTH> struct attend {
 #pragma unroll
         for (unsigned i = 0; i < TILES; i++)
             s.most[i][0] = s.most[i][1] = -INFINITY;
+        size_t mine = first + warp() * TILES * 16, seen = mine < at.sequence ? mine + TILES * 16 : 0;
         unsigned stage = 0;
         for (size_t key = 0; key < end; key += KEYS, stage = 1 - stage) {
             copy_wait();
             sync_block();
             if (key + KEYS < end)
                 fetch(keys, key + KEYS, stages + (1 - stage) * 2 * KEYS * PIECES);
-            if (key < first + (warp() + 1) * TILES * 16)
-                see(s, q, stages + stage * 2 * KEYS * PIECES, first + warp() * TILES * 16, key);
+            if (key < seen)
+                see(s, q, stages + stage * 2 * KEYS * PIECES, mine, key);
         }
         finish(s, q, number, first);
     }
@@ -286,7 +287,7 @@ template <unsigned WIDTH> struct query_grad {
         dout.template copy_rows<QUERIES, THREADS>(dcontext + at.context(number) + first * at.context_stride(),
                                                   at.context_stride(), at.sequence - first);
         fetch(keys, 0, stages);
-        size_t mine = first + warp() * TILES * 16;
+        size_t mine = first + warp() * TILES * 16, seen = mine < at.sequence ? mine + TILES * 16 : 0;
         state s = {};
         begin(s, number, mine);
         unsigned stage = 0;
@@ -295,7 +296,7 @@ template <unsigned WIDTH> struct query_grad {
             sync_block();
             if (key + KEYS < end)
                 fetch(keys, key + KEYS, stages + (1 - stage) * 2 * KEYS * PIECES);
-            for (unsigned chunk = 0; chunk < KEYS && key + chunk < mine + TILES * 16; chunk += CHUNK)
+            for (unsigned chunk = 0; chunk < KEYS && key + chunk < seen; chunk += CHUNK)
                 see(s, q, dout, stages + stage * 2 * KEYS * PIECES, chunk, (long)(key + chunk) - (long)mine);
         }
         scale_all(s.dq, at.scale);
@@ -438,7 +439,9 @@ template <unsigned WIDTH> struct key_value_grad {
             sync_block();
             if (head < behind)
                 fetch(stage_at(memory, 1 - which), head * at.samples + sample, query);
-            see(s, k, v, stage_at(memory, which), (long)(first + warp() * TILES * 16) - (long)now);
+            size_t mine = first + warp() * TILES * 16;
+            if (mine < at.sequence)
+                see(s, k, v, stage_at(memory, which), (long)mine - (long)now, at.sequence - now);
         }
         scale_all(s.dk, at.scale);
         store_rows(s.dk, k, warp() * TILES * 16, dqkv + key, stride, valid);
@@ -459,10 +462,11 @@ template <unsigned WIDTH> struct key_value_grad {
         copy_commit();
     }
 
-    /* Keys begin @p ahead behind the queries. */
-    WEFT_KERNEL void see(state &s, const tile<WIDTH> &k, const tile<WIDTH> &v, const stage &from, long ahead) const
+    /* Keys begin @p ahead behind the queries, of which there are so many. */
+    WEFT_KERNEL void see(state &s, const tile<WIDTH> &k, const tile<WIDTH> &v, const stage &from, long ahead,
+                         size_t queries) const
     {
-        for (unsigned chunk = 0; chunk < QUERIES; chunk += CHUNK) {
+        for (unsigned chunk = 0; chunk < QUERIES && chunk < queries; chunk += CHUNK) {
             long hidden = ahead - (long)chunk; /* keys that begin so far behind the chunk */
             if (hidden >= (long)CHUNK)
                 continue;

@@ -7,7 +7,8 @@
 #include "gpt/cuda/kernels.h"
 #include "gpt/ops.h"
 
-/* Queries that the attention by blocks takes at once: memory for scores grows with the sequence, not with its square. */
+/* Queries that the attention by blocks takes at once: memory for scores grows with the sequence, not with its square.
+ */
 enum { GPT_CUDA_QUERY_BLOCK = 512 };
 
 typedef struct gpt_cuda {

@@ -114,8 +114,8 @@ inline bool tell(const standin_kernel *kernel)
     return true;
 }
 
-/* Queue @p entry, whose one argument is @p argument, with a body for the host. @p shared_bytes: of a block, besides what
- * the kernel declares itself. */
+/* Queue @p entry, whose one argument is @p argument, with a body for the host. @p shared_bytes: of a block, besides
+ * what the kernel declares itself. */
 template <typename Argument>
 weft_result launch_as(const void *entry, void (*body)(const void *), unsigned blocks, unsigned threads,
                       const Argument &argument, weft_stream stream, size_t shared_bytes = 0)
