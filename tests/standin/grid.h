@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The threads of a kernel's blocks, each with a stack of its own on one thread of the host: they take turns, in an
- * order that is drawn, wherever they meet. What a warp does together is done for all its lanes at once, with the fragments of
- * the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix"). Shared memory begins as NaNs;
- * an asynchronous copy makes its destination NaNs until somebody has waited for it, as late as it may come. */
+ * order that is drawn, wherever they meet. What a warp does together is done for all its lanes at once, with the
+ * fragments of the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix"). Shared memory
+ * begins as NaNs; an asynchronous copy makes its destination NaNs until somebody has waited for it, as late as it may
+ * come. */
 #ifndef STANDIN_GRID_H
 #define STANDIN_GRID_H
 #include "standin.h"

@@ -20,7 +20,6 @@ static uint64_t races(void)
 
 static gpt_device *open_device(const gpt_attention *a, gpt_attention_kind kind)
 {
-    const char *path = getenv("WEFT_MODULE_PATH");
     size_t heads = a->groups * a->heads_per_group;
     gpt_shape shape = {.layers = 1,
                        .hidden = 64,
@@ -39,12 +38,8 @@ static gpt_device *open_device(const gpt_attention *a, gpt_attention_kind kind)
                        .local_heads = heads,
                        .local_groups = a->groups};
     char name[4200];
-    snprintf(name, sizeof name, "%.*s/libweft-gpt-cuda.so", (int)strcspn(path, ":"), path);
+    snprintf(name, sizeof name, "%s/libweft-gpt-cuda.so", getenv("WEFT_MODULE_PATH"));
     void *module = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!module && strchr(path, ':')) { /* folders, the last of which has it */
-        snprintf(name, sizeof name, "%s/libweft-gpt-cuda.so", strrchr(path, ':') + 1);
-        module = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    }
     CHECK_MSG(module, "%s", dlerror());
     gpt_cuda_module_function *entry = NULL;
     *(void **)&entry = dlsym(module, "gpt_cuda_open");
