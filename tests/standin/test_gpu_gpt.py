@@ -124,6 +124,7 @@ def modules_for_gpus_are_listed():
         assert modules[name]["value"] == "loaded", modules
 
 
-tap.main(one_gpu_trains_as_the_host, fused_attention_trains_as_the_host, tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
+tap.main(one_gpu_trains_as_the_host, fused_attention_trains_as_the_host,
+         tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
          eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow, without_overlap_weights_are_the_same,
          ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told, modules_for_gpus_are_listed)

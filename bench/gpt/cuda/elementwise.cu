@@ -12,21 +12,30 @@ using weft::launch;
 using weft::reads;
 using weft::writes;
 
-template <typename T> struct add {
+/* Element i is a pack. */
+template <typename P> struct add {
     static const char *name()
     {
         return "add";
     }
-    const typename T::type *a, *b;
-    typename T::type *y;
+    const typename P::type *a, *b;
+    typename P::type *y;
     size_t count;
+
     WEFT_KERNEL void operator()(size_t i) const
     {
-        y[i] = T::store(T::load(a[i]) + T::load(b[i]));
+        constexpr unsigned N = P::SIZE;
+        float left[N], right[N];
+        P::load(left, a + i * N);
+        P::load(right, b + i * N);
+        for (unsigned k = 0; k < N; k++)
+            left[k] += right[k];
+        P::store(y + i * N, left);
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(a, count), r[1] = reads(b, count), r[2] = writes(y, count), 3;
+        size_t all = count * P::SIZE;
+        return r[0] = reads(a, all), r[1] = reads(b, all), r[2] = writes(y, all), 3;
     }
 };
 
@@ -38,25 +47,37 @@ template <typename From, typename To> struct convert {
     const typename From::type *from;
     typename To::type *to;
     size_t count;
+
     WEFT_KERNEL void operator()(size_t i) const
     {
-        to[i] = To::store(From::load(from[i]));
+        float x[From::SIZE];
+        From::load(x, from + i * From::SIZE);
+        To::store(to + i * To::SIZE, x);
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(from, count), r[1] = writes(to, count), 2;
+        return r[0] = reads(from, count * From::SIZE), r[1] = writes(to, count * To::SIZE), 2;
     }
 };
+
+template <typename From, typename To, unsigned N>
+weft_result launch_convert(size_t count, const void *from, void *to, weft_stream stream)
+{
+    using given = packs<From, N>;
+    using wanted = packs<To, N>;
+    return launch(convert<given, wanted>{AS(given, from), TO(wanted, to), count / N}, stream);
+}
 
 } // namespace
 
 extern "C" weft_result gpt_cuda_add(weft_dtype dtype, size_t count, const void *a, const void *b, void *y,
                                     weft_stream stream)
 {
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(add<T>{AS(T, a), AS(T, b), TO(T, y), count}, stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch(add<P>{AS(P, a), AS(P, b), TO(P, y), count / P::SIZE}, stream);
+    };
+    return with_packs(dtype, count, launch_packs, a, b, y);
 }
 
 extern "C" weft_result gpt_cuda_convert(size_t count, const void *from, weft_dtype from_dtype, void *to,
@@ -66,7 +87,8 @@ extern "C" weft_result gpt_cuda_convert(size_t count, const void *from, weft_dty
         return with(to_dtype, [=](auto wanted) {
             using From = decltype(given);
             using To = decltype(wanted);
-            return launch(convert<From, To>{AS(From, from), TO(To, to), count}, stream);
+            return count % 4 == 0 && are_packed(16, from, to) ? launch_convert<From, To, 4>(count, from, to, stream)
+                                                              : launch_convert<From, To, 1>(count, from, to, stream);
         });
     });
 }

@@ -2,6 +2,7 @@
 /* Rows of the embedding, and its gradient. */
 #include "gpt/cuda/kernels.h"
 
+#include "gpt/cuda/rows.h"
 #include "gpt/cuda/types.h"
 #include "gpt/cuda/vocabulary.h"
 
@@ -9,53 +10,70 @@ namespace
 {
 
 using namespace gpt_cuda;
-using weft::launch;
 using weft::reads;
 using weft::writes;
 
-template <typename T> struct embed {
+/* A token each. */
+template <typename P> struct embed {
     static const char *name()
     {
         return "embed";
     }
     const int32_t *tokens;
-    const typename T::type *table;
-    typename T::type *y;
+    const typename P::type *table;
+    typename P::type *y;
     size_t first, valid, width, count;
 
-    WEFT_KERNEL void operator()(size_t i) const
+    template <typename Team> WEFT_KERNEL void operator()(size_t token, const Team &team) const
     {
-        size_t row = local_row(tokens[i / width], first, valid);
-        y[i] = row < valid ? table[row * width + i % width] : T::store(0);
+        constexpr unsigned N = P::SIZE;
+        size_t row = local_row(tokens[token], first, valid);
+        float value[N] = {};
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            if (row < valid)
+                P::load(value, table + row * width + i);
+            P::store(y + token * width + i, value);
+        }
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(tokens, count / width), r[1] = reads(table, valid * width), r[2] = writes(y, count), 3;
+        r[0] = reads(tokens, count), r[1] = reads(table, valid * width), r[2] = writes(y, count * width);
+        return 3;
     }
 };
 
-/* A column each: tokens are added in their order. */
-template <typename T> struct embed_grad {
+/* The first token of its kind adds for all of them, in their order: so nobody adds to another's row. */
+template <typename P> struct embed_grad {
     static const char *name()
     {
         return "embed_grad";
     }
     const int32_t *tokens;
-    const typename T::type *dy;
+    const typename P::type *dy;
     float *dtable;
-    size_t first, valid, rows, count;
+    size_t first, valid, width, count;
 
-    WEFT_KERNEL void operator()(size_t column) const
+    template <typename Team> WEFT_KERNEL void operator()(size_t token, const Team &team) const
     {
-        for (size_t i = 0; i < rows; i++) {
-            size_t row = local_row(tokens[i], first, valid);
-            if (row < valid)
-                dtable[row * count + column] += T::load(dy[i * count + column]);
-        }
+        constexpr unsigned N = P::SIZE;
+        size_t row = local_row(tokens[token], first, valid);
+        float earlier = 0;
+        for (size_t i = team.first(); i < token; i += team.size())
+            earlier = tokens[i] == tokens[token] ? 1.0f : earlier;
+        if (team.max(earlier) > 0 || row >= valid)
+            return;
+        for (size_t same = token; same < count; same++)
+            for (size_t i = team.first() * N; tokens[same] == tokens[token] && i < width; i += team.size() * N) {
+                float value[N];
+                P::load(value, dy + same * width + i);
+                for (unsigned k = 0; k < N; k++)
+                    dtable[row * width + i + k] += value[k];
+            }
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(tokens, rows), r[1] = reads(dy, rows * count), r[2] = writes(dtable, valid * count), 3;
+        r[0] = reads(tokens, count), r[1] = reads(dy, count * width), r[2] = writes(dtable, valid * width);
+        return 3;
     }
 };
 
@@ -65,18 +83,20 @@ extern "C" weft_result gpt_cuda_embed(weft_dtype dtype, const gpt_vocabulary *v,
                                       const int32_t *tokens, const void *table, void *y, weft_stream stream)
 {
     const gpt_vocabulary own = *v;
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(embed<T>{tokens, AS(T, table), TO(T, y), own.first, own.valid, width, count * width}, stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(embed<P>{tokens, AS(P, table), TO(P, y), own.first, own.valid, width, count}, stream);
+    };
+    return with_packs(dtype, width, launch_packs, table, y);
 }
 
 extern "C" weft_result gpt_cuda_embed_grad(weft_dtype dtype, const gpt_vocabulary *v, size_t count, size_t width,
                                            const int32_t *tokens, const void *dy, float *dtable, weft_stream stream)
 {
     const gpt_vocabulary own = *v;
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(embed_grad<T>{tokens, AS(T, dy), dtable, own.first, own.valid, count, width}, stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(embed_grad<P>{tokens, AS(P, dy), dtable, own.first, own.valid, width, count}, stream);
+    };
+    return with_packs(dtype, width, launch_packs, dy);
 }

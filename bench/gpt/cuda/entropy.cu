@@ -13,25 +13,26 @@ namespace
 {
 
 using namespace gpt_cuda;
-using weft::launch;
 using weft::reads;
 using weft::writes;
 
-template <typename T> struct entropy_largest {
+template <typename P> struct entropy_largest {
     static const char *name()
     {
         return "entropy_largest";
     }
-    const typename T::type *logits;
+    const typename P::type *logits;
     float *largest;
     size_t columns, valid, count;
 
     template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        float most = -INFINITY;
-        for (size_t i = team.first(); i < valid; i += team.size()) {
-            float x = T::load(logits[row * columns + i]);
-            most = x > most ? x : most;
+        constexpr unsigned N = P::SIZE;
+        float most = -INFINITY, x[N];
+        for (size_t i = team.first() * N; i < valid; i += team.size() * N) {
+            P::load(x, logits + row * columns + i);
+            for (unsigned k = 0; k < N; k++)
+                most = i + k < valid && x[k] > most ? x[k] : most;
         }
         most = team.max(most);
         if (team.first() == 0)
@@ -43,12 +44,12 @@ template <typename T> struct entropy_largest {
     }
 };
 
-template <typename T> struct entropy_exponentials {
+template <typename P> struct entropy_exponentials {
     static const char *name()
     {
         return "entropy_exponentials";
     }
-    typename T::type *logits;
+    typename P::type *logits;
     const int32_t *targets;
     const float *largest;
     float *sums;
@@ -56,15 +57,19 @@ template <typename T> struct entropy_exponentials {
 
     template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        typename T::type *x = logits + row * columns;
+        constexpr unsigned N = P::SIZE;
         size_t target = local_row(targets[row], first, valid);
-        float sum = 0;
-        for (size_t i = team.first(); i < columns; i += team.size()) {
-            float above = T::load(x[i]) - largest[row], e = i < valid ? math_exp(above) : 0;
-            if (i == target && i < valid)
-                sums[count + row] = above;
-            x[i] = T::store(e);
-            sum += e;
+        float sum = 0, most = largest[row], x[N];
+        for (size_t i = team.first() * N; i < columns; i += team.size() * N) {
+            P::load(x, logits + row * columns + i);
+            for (unsigned k = 0; k < N; k++) {
+                float above = x[k] - most;
+                if (i + k == target && target < valid)
+                    sums[count + row] = above;
+                x[k] = i + k < valid ? math_exp(above) : 0;
+                sum += x[k];
+            }
+            P::store(logits + row * columns + i, x);
         }
         sum = team.sum(sum);
         if (team.first() == 0)
@@ -104,28 +109,34 @@ struct entropy_loss {
     }
 };
 
-template <typename T> struct entropy_grad {
+/* A row each. */
+template <typename P> struct entropy_grad {
     static const char *name()
     {
         return "entropy_grad";
     }
-    typename T::type *values;
+    typename P::type *values;
     const int32_t *targets;
     const float *sums;
     float factor;
-    size_t rows, first, columns, valid, count;
+    size_t first, columns, valid, count;
 
-    WEFT_KERNEL void operator()(size_t i) const
+    template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        size_t row = i / columns, column = i % columns;
-        float grad = T::load(values[i]) * (factor / sums[row]);
-        if (column == local_row(targets[row], first, valid) && column < valid)
-            grad -= factor;
-        values[i] = T::store(grad);
+        constexpr unsigned N = P::SIZE;
+        size_t target = local_row(targets[row], first, valid);
+        float part = factor / sums[row], x[N];
+        for (size_t i = team.first() * N; i < columns; i += team.size() * N) {
+            P::load(x, values + row * columns + i);
+            for (unsigned k = 0; k < N; k++)
+                x[k] = x[k] * part - (i + k == target && target < valid ? factor : 0);
+            P::store(values + row * columns + i, x);
+        }
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(targets, rows), r[1] = reads(sums, rows), r[2] = writes(values, count), 3;
+        r[0] = reads(targets, count), r[1] = reads(sums, count), r[2] = writes(values, count * columns);
+        return 3;
     }
 };
 
@@ -135,10 +146,11 @@ extern "C" weft_result gpt_cuda_entropy_largest(weft_dtype dtype, const gpt_voca
                                                 const void *logits, float *largest, weft_stream stream)
 {
     const gpt_vocabulary own = *v;
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch_rows(entropy_largest<T>{AS(T, logits), largest, own.columns, own.valid, rows}, stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(entropy_largest<P>{AS(P, logits), largest, own.columns, own.valid, rows}, stream);
+    };
+    return with_packs(dtype, own.columns, launch_packs, logits);
 }
 
 extern "C" weft_result gpt_cuda_entropy_exponentials(weft_dtype dtype, const gpt_vocabulary *v, size_t rows,
@@ -146,12 +158,13 @@ extern "C" weft_result gpt_cuda_entropy_exponentials(weft_dtype dtype, const gpt
                                                      float *sums, weft_stream stream)
 {
     const gpt_vocabulary own = *v;
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
         return launch_rows(
-            entropy_exponentials<T>{TO(T, logits), targets, largest, sums, own.first, own.columns, own.valid, rows},
+            entropy_exponentials<P>{TO(P, logits), targets, largest, sums, own.first, own.columns, own.valid, rows},
             stream);
-    });
+    };
+    return with_packs(dtype, own.columns, launch_packs, logits);
 }
 
 extern "C" weft_result gpt_cuda_entropy_loss(size_t rows, const float *sums, double *total, weft_stream stream)
@@ -164,10 +177,11 @@ extern "C" weft_result gpt_cuda_entropy_grad(weft_dtype dtype, const gpt_vocabul
                                              weft_stream stream)
 {
     const gpt_vocabulary own = *v;
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(entropy_grad<T>{TO(T, exponentials), targets, sums, factor, rows, own.first, own.columns,
-                                      own.valid, rows * own.columns},
-                      stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(
+            entropy_grad<P>{TO(P, exponentials), targets, sums, factor, own.first, own.columns, own.valid, rows},
+            stream);
+    };
+    return with_packs(dtype, own.columns, launch_packs, exponentials);
 }

@@ -15,25 +15,34 @@ using weft::launch;
 using weft::reads;
 using weft::writes;
 
-template <typename T> struct norm_rows {
+template <typename P> struct norm_rows {
     static const char *name()
     {
         return "norm";
     }
-    const typename T::type *x, *w;
-    typename T::type *y;
+    const typename P::type *x, *w;
+    typename P::type *y;
     float *scale, epsilon;
     size_t width, count;
 
     template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        const typename T::type *in = x + row * width;
-        float squares = 0;
-        for (size_t i = team.first(); i < width; i += team.size())
-            squares += T::load(in[i]) * T::load(in[i]);
+        constexpr unsigned N = P::SIZE;
+        const typename P::type *in = x + row * width;
+        float squares = 0, value[N], factor[N];
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            P::load(value, in + i);
+            for (unsigned k = 0; k < N; k++)
+                squares += value[k] * value[k];
+        }
         float s = 1.0f / sqrtf(team.sum(squares) / (float)width + epsilon);
-        for (size_t i = team.first(); i < width; i += team.size())
-            y[row * width + i] = T::store(T::load(in[i]) * s * T::load(w[i]));
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            P::load(value, in + i);
+            P::load(factor, w + i);
+            for (unsigned k = 0; k < N; k++)
+                value[k] = value[k] * s * factor[k];
+            P::store(y + row * width + i, value);
+        }
         if (team.first() == 0)
             scale[row] = s;
     }
@@ -45,26 +54,37 @@ template <typename T> struct norm_rows {
     }
 };
 
-template <typename T> struct norm_dx {
+template <typename P> struct norm_dx {
     static const char *name()
     {
         return "norm_dx";
     }
-    const typename T::type *dy, *x, *w;
+    const typename P::type *dy, *x, *w;
     const float *scale;
-    typename T::type *dx;
+    typename P::type *dx;
     size_t width, count;
 
     template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        const typename T::type *in = x + row * width, *grad = dy + row * width;
-        float dot = 0, s = scale[row];
-        for (size_t i = team.first(); i < width; i += team.size())
-            dot += T::load(grad[i]) * T::load(w[i]) * T::load(in[i]);
+        constexpr unsigned N = P::SIZE;
+        const typename P::type *in = x + row * width, *grad = dy + row * width;
+        float dot = 0, s = scale[row], value[N], factor[N], dvalue[N], sum[N];
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            P::load(value, in + i);
+            P::load(factor, w + i);
+            P::load(dvalue, grad + i);
+            for (unsigned k = 0; k < N; k++)
+                dot += dvalue[k] * factor[k] * value[k];
+        }
         float along = team.sum(dot) * s * s / (float)width;
-        for (size_t i = team.first(); i < width; i += team.size()) {
-            typename T::type *out = dx + row * width + i;
-            *out = T::store(T::load(*out) + s * (T::load(grad[i]) * T::load(w[i]) - T::load(in[i]) * along));
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            P::load(value, in + i);
+            P::load(factor, w + i);
+            P::load(dvalue, grad + i);
+            P::load(sum, dx + row * width + i);
+            for (unsigned k = 0; k < N; k++)
+                sum[k] += s * (dvalue[k] * factor[k] - value[k] * along);
+            P::store(dx + row * width + i, sum);
         }
     }
     size_t touches(standin_range *r) const
@@ -129,24 +149,29 @@ struct add_parts {
 extern "C" weft_result gpt_cuda_norm(weft_dtype dtype, size_t rows, size_t width, float epsilon, const void *x,
                                      const void *w, void *y, float *scale, weft_stream stream)
 {
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch_rows(norm_rows<T>{AS(T, x), AS(T, w), TO(T, y), scale, epsilon, width, rows}, stream);
-    });
+    auto launch_norm = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(norm_rows<P>{AS(P, x), AS(P, w), TO(P, y), scale, epsilon, width, rows}, stream);
+    };
+    return with_packs(dtype, width, launch_norm, x, w, y);
 }
 
 extern "C" weft_result gpt_cuda_norm_grad(weft_dtype dtype, size_t rows, size_t width, const void *dy, const void *x,
                                           const void *w, const float *scale, void *dx, float *dw, float *parts,
                                           weft_stream stream)
 {
-    return with(dtype, [=](auto t) {
+    auto launch_dx = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(norm_dx<P>{AS(P, dy), AS(P, x), AS(P, w), scale, TO(P, dx), width, rows}, stream);
+    };
+    auto launch_parts = [=](auto t) {
         using T = decltype(t);
-        weft_result result =
-            launch_rows(norm_dx<T>{AS(T, dy), AS(T, x), AS(T, w), scale, TO(T, dx), width, rows}, stream);
-        if (result == WEFT_OK)
-            result = launch(
-                norm_dw_parts<T>{AS(T, dy), AS(T, x), scale, parts, rows, width, (size_t)GPT_CUDA_NORM_PARTS * width},
-                stream);
-        return result == WEFT_OK ? launch(add_parts{parts, dw, width}, stream) : result;
-    });
+        return launch(
+            norm_dw_parts<T>{AS(T, dy), AS(T, x), scale, parts, rows, width, (size_t)GPT_CUDA_NORM_PARTS * width},
+            stream);
+    };
+    weft_result result = with_packs(dtype, width, launch_dx, dy, x, w, dx);
+    if (result == WEFT_OK)
+        result = with(dtype, launch_parts);
+    return result == WEFT_OK ? launch(add_parts{parts, dw, width}, stream) : result;
 }

@@ -12,26 +12,33 @@ using weft::launch;
 using weft::reads;
 using weft::writes;
 
-/* One pair of channels of one head of one token. */
-template <typename T> struct rotate {
+/* A pack of pairs of channels of one head of one token. */
+template <typename P> struct rotate {
     static const char *name()
     {
         return "rotate";
     }
-    typename T::type *qkv;
+    typename P::type *qkv;
     const float *cosines, *sines;
     float sign;
     size_t samples, groups, turned, half, sequence, count;
 
     WEFT_KERNEL void operator()(size_t i) const
     {
-        size_t pair = i % half, head = i / half % turned, group = i / half / turned % groups;
-        size_t token = i / half / turned / groups, position = token / samples;
-        typename T::type *x = qkv + ((token * groups + group) * (turned + 1) + head) * 2 * half + pair;
-        float c = cosines[position * half + pair], s = sign * sines[position * half + pair];
-        float a = T::load(x[0]), b = T::load(x[half]);
-        x[0] = T::store(a * c - b * s);
-        x[half] = T::store(b * c + a * s);
+        constexpr unsigned N = P::SIZE;
+        size_t packs = half / N, pair = i % packs * N, head = i / packs % turned, group = i / packs / turned % groups;
+        size_t token = i / packs / turned / groups, angle = token / samples * half + pair;
+        typename P::type *x = qkv + ((token * groups + group) * (turned + 1) + head) * 2 * half + pair;
+        float a[N], b[N];
+        P::load(a, x);
+        P::load(b, x + half);
+        for (unsigned k = 0; k < N; k++) {
+            float c = cosines[angle + k], s = sign * sines[angle + k], turned_a = a[k] * c - b[k] * s;
+            b[k] = b[k] * c + a[k] * s;
+            a[k] = turned_a;
+        }
+        P::store(x, a);
+        P::store(x + half, b);
     }
     size_t touches(standin_range *r) const
     {
@@ -48,10 +55,11 @@ extern "C" weft_result gpt_cuda_rotate(weft_dtype dtype, const gpt_attention *a,
 {
     size_t turned = a->heads_per_group + 1, half = a->channels / 2, tokens = a->sequence * a->samples;
     const gpt_attention own = *a;
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(rotate<T>{TO(T, qkv), cosines, sines, back ? -1.0f : 1.0f, own.samples, own.groups, turned, half,
-                                own.sequence, tokens * own.groups * turned * half},
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch(rotate<P>{TO(P, qkv), cosines, sines, back ? -1.0f : 1.0f, own.samples, own.groups, turned, half,
+                                own.sequence, tokens * own.groups * turned * half / P::SIZE},
                       stream);
-    });
+    };
+    return with_packs(dtype, half, launch_packs, qkv);
 }

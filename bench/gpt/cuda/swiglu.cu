@@ -2,6 +2,7 @@
 /* SwiGLU and its gradient. */
 #include "gpt/cuda/kernels.h"
 
+#include "gpt/cuda/rows.h"
 #include "gpt/cuda/types.h"
 #include "gpt/math/swiglu.h"
 
@@ -9,50 +10,70 @@ namespace
 {
 
 using namespace gpt_cuda;
-using weft::launch;
 using weft::reads;
 using weft::writes;
 
-template <typename T> struct swiglu {
+/* A row each. */
+template <typename P> struct swiglu {
     static const char *name()
     {
         return "swiglu";
     }
-    const typename T::type *gate_up;
-    typename T::type *y;
+    const typename P::type *gate_up;
+    typename P::type *y;
     size_t width, count;
 
-    WEFT_KERNEL void operator()(size_t i) const
+    template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        const typename T::type *row = gate_up + i / width * 2 * width;
-        y[i] = T::store(math_swiglu(T::load(row[i % width]), T::load(row[width + i % width])));
+        constexpr unsigned N = P::SIZE;
+        const typename P::type *gates = gate_up + row * 2 * width;
+        float gate[N], up[N];
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            P::load(gate, gates + i);
+            P::load(up, gates + width + i);
+            for (unsigned k = 0; k < N; k++)
+                gate[k] = math_swiglu(gate[k], up[k]);
+            P::store(y + row * width + i, gate);
+        }
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(gate_up, 2 * count), r[1] = writes(y, count), 2;
+        return r[0] = reads(gate_up, 2 * count * width), r[1] = writes(y, count * width), 2;
     }
 };
 
-template <typename T> struct swiglu_grad {
+template <typename P> struct swiglu_grad {
     static const char *name()
     {
         return "swiglu_grad";
     }
-    const typename T::type *gate_up, *dy;
-    typename T::type *dgate_up;
+    const typename P::type *gate_up, *dy;
+    typename P::type *dgate_up;
     size_t width, count;
 
-    WEFT_KERNEL void operator()(size_t i) const
+    template <typename Team> WEFT_KERNEL void operator()(size_t row, const Team &team) const
     {
-        size_t at = i / width * 2 * width + i % width;
-        float dgate, dup;
-        math_swiglu_grad(T::load(gate_up[at]), T::load(gate_up[at + width]), T::load(dy[i]), &dgate, &dup);
-        dgate_up[at] = T::store(dgate);
-        dgate_up[at + width] = T::store(dup);
+        constexpr unsigned N = P::SIZE;
+        size_t gates = row * 2 * width, ups = gates + width;
+        float gate[N], up[N], grad[N];
+        for (size_t i = team.first() * N; i < width; i += team.size() * N) {
+            P::load(gate, gate_up + gates + i);
+            P::load(up, gate_up + ups + i);
+            P::load(grad, dy + row * width + i);
+            for (unsigned k = 0; k < N; k++) {
+                float dgate, dup;
+                math_swiglu_grad(gate[k], up[k], grad[k], &dgate, &dup);
+                gate[k] = dgate, up[k] = dup;
+            }
+            P::store(dgate_up + gates + i, gate);
+            P::store(dgate_up + ups + i, up);
+        }
     }
     size_t touches(standin_range *r) const
     {
-        return r[0] = reads(gate_up, 2 * count), r[1] = reads(dy, count), r[2] = writes(dgate_up, 2 * count), 3;
+        r[0] = reads(gate_up, 2 * count * width), r[1] = reads(dy, count * width);
+        r[2] = writes(dgate_up, 2 * count * width);
+        return 3;
     }
 };
 
@@ -61,17 +82,19 @@ template <typename T> struct swiglu_grad {
 extern "C" weft_result gpt_cuda_swiglu(weft_dtype dtype, size_t rows, size_t width, const void *gate_up, void *y,
                                        weft_stream stream)
 {
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(swiglu<T>{AS(T, gate_up), TO(T, y), width, rows * width}, stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(swiglu<P>{AS(P, gate_up), TO(P, y), width, rows}, stream);
+    };
+    return with_packs(dtype, width, launch_packs, gate_up, y);
 }
 
 extern "C" weft_result gpt_cuda_swiglu_grad(weft_dtype dtype, size_t rows, size_t width, const void *gate_up,
                                             const void *dy, void *dgate_up, weft_stream stream)
 {
-    return with(dtype, [=](auto t) {
-        using T = decltype(t);
-        return launch(swiglu_grad<T>{AS(T, gate_up), AS(T, dy), TO(T, dgate_up), width, rows * width}, stream);
-    });
+    auto launch_packs = [=](auto p) {
+        using P = decltype(p);
+        return launch_rows(swiglu_grad<P>{AS(P, gate_up), AS(P, dy), TO(P, dgate_up), width, rows}, stream);
+    };
+    return with_packs(dtype, width, launch_packs, gate_up, dy, dgate_up);
 }
