@@ -95,6 +95,20 @@ template <unsigned TILES, unsigned COLUMNS> WEFT_KERNEL void scale_all(float (&c
                 c[i][j][part] *= factor;
 }
 
+/* What is_hidden(row, column) becomes as nothing to an exponential. */
+template <unsigned TILES, unsigned COLUMNS, typename Function>
+WEFT_KERNEL void hide(float (&scores)[TILES][COLUMNS][4], const Function &is_hidden)
+{
+#pragma unroll
+    for (unsigned i = 0; i < TILES; i++)
+#pragma unroll
+        for (unsigned j = 0; j < COLUMNS; j++)
+#pragma unroll
+            for (unsigned part = 0; part < 4; part++)
+                if (is_hidden((int)row_of(i, part), (int)column_of(j, part)))
+                    scores[i][j][part] = -INFINITY;
+}
+
 /* ---- forward ---- */
 
 /* A block of queries of one head; keys come by blocks, the next while one is used. */
@@ -166,23 +180,11 @@ template <unsigned WIDTH> struct attend {
         const tile<WIDTH> k = {stage}, v = {stage + KEYS * PIECES};
         float scores[TILES][KEYS / 8][4] = {};
         add_rows_by_rows(scores, q, warp() * TILES * 16, k, 0);
-        if (key + KEYS - 1 > query)
-            hide(scores, (long)key - (long)query);
+        int ahead = (int)key - (int)query;
+        if (ahead + (int)KEYS > 1)
+            hide(scores, [=](int row, int column) { return ahead + column > row; });
         soften(s, scores);
         add_held_by(s.out, scores, v, 0);
-    }
-
-    /* Keys behind their queries, which begin @p ahead before the keys do. */
-    WEFT_KERNEL void hide(float (&scores)[TILES][KEYS / 8][4], long ahead) const
-    {
-#pragma unroll
-        for (unsigned i = 0; i < TILES; i++)
-#pragma unroll
-            for (unsigned j = 0; j < KEYS / 8; j++)
-#pragma unroll
-                for (unsigned part = 0; part < 4; part++)
-                    if (ahead + (long)column_of(j, part) > (long)row_of(i, part))
-                        scores[i][j][part] = -INFINITY;
     }
 
     /* Scores become exponentials, relative to the largest so far; what was summed before is scaled to it. */
@@ -297,7 +299,7 @@ template <unsigned WIDTH> struct query_grad {
             if (key + KEYS < end)
                 fetch(keys, key + KEYS, stages + (1 - stage) * 2 * KEYS * PIECES);
             for (unsigned chunk = 0; chunk < KEYS && key + chunk < seen; chunk += CHUNK)
-                see(s, q, dout, stages + stage * 2 * KEYS * PIECES, chunk, (long)(key + chunk) - (long)mine);
+                see(s, q, dout, stages + stage * 2 * KEYS * PIECES, chunk, (int)(key + chunk) - (int)mine);
         }
         scale_all(s.dq, at.scale);
         store_rows(s.dq, q, warp() * TILES * 16, dqkv + at.query(number) + first * stride, stride, at.sequence - first);
@@ -343,13 +345,14 @@ template <unsigned WIDTH> struct query_grad {
     }
 
     WEFT_KERNEL void see(state &s, const tile<WIDTH> &q, const tile<WIDTH> &dout, piece *stage, unsigned chunk,
-                         long ahead) const
+                         int ahead) const
     {
         const tile<WIDTH> k = {stage}, v = {stage + KEYS * PIECES};
         float p[TILES][CHUNK / 8][4] = {}, d[TILES][CHUNK / 8][4] = {};
         add_rows_by_rows(p, q, warp() * TILES * 16, k, chunk);
         add_rows_by_rows(d, dout, warp() * TILES * 16, v, chunk);
-        bool hides = ahead + (long)CHUNK > 1;
+        if (ahead + (int)CHUNK > 1)
+            hide(p, [=](int row, int column) { return ahead + column > row; });
 #pragma unroll
         for (unsigned i = 0; i < TILES; i++)
 #pragma unroll
@@ -357,8 +360,6 @@ template <unsigned WIDTH> struct query_grad {
 #pragma unroll
                 for (unsigned part = 0; part < 4; part++) {
                     float x = power_of_2(fmaf(p[i][j][part], at.scale * LOG2_E, -s.away[i][part / 2]));
-                    if (hides && ahead + (long)column_of(j, part) > (long)row_of(i, part))
-                        x = 0;
                     d[i][j][part] = x * (d[i][j][part] - s.dot[i][part / 2]);
                 }
         add_held_by(s.dq, d, k, chunk);
@@ -441,7 +442,7 @@ template <unsigned WIDTH> struct key_value_grad {
                 fetch(stage_at(memory, 1 - which), head * at.samples + sample, query);
             size_t mine = first + warp() * TILES * 16;
             if (mine < at.sequence)
-                see(s, k, v, stage_at(memory, which), (long)mine - (long)now, at.sequence - now);
+                see(s, k, v, stage_at(memory, which), (int)mine - (int)now, at.sequence - now);
         }
         scale_all(s.dk, at.scale);
         store_rows(s.dk, k, warp() * TILES * 16, dqkv + key, stride, valid);
@@ -463,17 +464,18 @@ template <unsigned WIDTH> struct key_value_grad {
     }
 
     /* Keys begin @p ahead behind the queries, of which there are so many. */
-    WEFT_KERNEL void see(state &s, const tile<WIDTH> &k, const tile<WIDTH> &v, const stage &from, long ahead,
+    WEFT_KERNEL void see(state &s, const tile<WIDTH> &k, const tile<WIDTH> &v, const stage &from, int ahead,
                          size_t queries) const
     {
         for (unsigned chunk = 0; chunk < QUERIES && chunk < queries; chunk += CHUNK) {
-            long hidden = ahead - (long)chunk; /* keys that begin so far behind the chunk */
-            if (hidden >= (long)CHUNK)
+            int behind = ahead - (int)chunk; /* keys that begin so far behind the chunk */
+            if (behind >= (int)CHUNK)
                 continue;
             float p[TILES][CHUNK / 8][4] = {}, d[TILES][CHUNK / 8][4] = {};
             add_rows_by_rows(p, k, warp() * TILES * 16, from.q, chunk);
             add_rows_by_rows(d, v, warp() * TILES * 16, from.dout, chunk);
-            bool hides = hidden + (long)TILES * 16 > 1;
+            if (behind + (int)TILES * 16 > 1)
+                hide(p, [=](int row, int column) { return behind + row > column; });
 #pragma unroll
             for (unsigned j = 0; j < CHUNK / 8; j++)
 #pragma unroll
@@ -485,8 +487,6 @@ template <unsigned WIDTH> struct key_value_grad {
 #pragma unroll
                         for (unsigned part = side; part < 4; part += 2) {
                             float x = power_of_2(fmaf(p[i][j][part], at.scale * LOG2_E, -away));
-                            if (hides && hidden + (long)row_of(i, part) > (long)column_of(j, part))
-                                x = 0;
                             p[i][j][part] = x;
                             d[i][j][part] = x * (d[i][j][part] - dot);
                         }

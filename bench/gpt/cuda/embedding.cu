@@ -62,13 +62,16 @@ template <typename P> struct embed_grad {
             earlier = tokens[i] == tokens[token] ? 1.0f : earlier;
         if (team.max(earlier) > 0 || row >= valid)
             return;
-        for (size_t same = token; same < count; same++)
-            for (size_t i = team.first() * N; tokens[same] == tokens[token] && i < width; i += team.size() * N) {
-                float value[N];
+        for (size_t same = token; same < count; same++) {
+            if (tokens[same] != tokens[token])
+                continue;
+            float value[N];
+            for (size_t i = team.first() * N; i < width; i += team.size() * N) {
                 P::load(value, dy + same * width + i);
                 for (unsigned k = 0; k < N; k++)
                     dtable[row * width + i + k] += value[k];
             }
+        }
     }
     size_t touches(standin_range *r) const
     {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types that kernels are made for: fp32, and bf16 whose arithmetic is fp32; one by one, or as many as a GPU moves at
- * once. */
+/* The types that kernels are made for: fp32, and bf16 whose arithmetic is fp32; one by one, or as many as a GPU moves
+ * at once. */
 #ifndef WEFT_BENCH_GPT_CUDA_TYPES_H
 #define WEFT_BENCH_GPT_CUDA_TYPES_H
 #include "device/cuda/kernel.h"
