@@ -14,7 +14,7 @@ typedef struct weft__net_lane weft__net_lane;
 typedef struct weft__net_slot {
     weft__net_comm *nc;
     weft__net_lane *lane;         /* whose message it is a part of; NULL = of none, and it has no payload */
-    unsigned char *record;        /* the head, and room for all of the record */
+    unsigned char *record;        /* the head, and as much room as the carrier has asked for */
     const unsigned char *payload; /* where the bytes lie until weft__net_sent(), if not behind the head */
     size_t bytes;                 /* behind the head */
     bool busy;                    /* the carrier has it */
@@ -22,7 +22,11 @@ typedef struct weft__net_slot {
 } weft__net_slot;
 
 typedef struct weft__carrier {
-    const char *name; /* of the backend */
+    const char *name;    /* of the backend */
+    size_t record_bytes; /* of the longest record, its head included: a multiple of every element, and of cache lines */
+    size_t slot_bytes;   /* room in a slot: for a record that is copied, or its head alone */
+    size_t
+        stage_bytes; /* of what may be under way to be summed, from all members together; two records each at least */
     void (*close)(void *state);
     int (*fd)(void *state);
     weft_result (*arm)(void *state);

@@ -110,9 +110,10 @@ static void sum_chunk(weft__net_comm *nc, const weft_op *op, size_t bytes)
 static unsigned sum_some(weft__net_comm *nc, const weft_op *op)
 {
     unsigned moved = 0;
+    size_t chunk = weft__net_chunk_bytes(nc->net);
     size_t end = nc->plan.sums ? summable(nc, op) : 0;
     while (nc->plan.summed < end) {
-        sum_chunk(nc, op, least(end - nc->plan.summed, WEFT__NET_CHUNK_BYTES));
+        sum_chunk(nc, op, least(end - nc->plan.summed, chunk));
         moved = WEFT_PROGRESS_MOVED;
         if (weft__net_turn_over(nc->net))
             break;

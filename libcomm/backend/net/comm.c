@@ -7,9 +7,9 @@
 
 #include "net.h"
 
-#define STAGE_CHUNKS      32 /* that may be under way to be summed, of all members together, */
-#define STAGE_CHUNKS_EACH 4  /* and of each at least */
-#define TOLD_BYTES        (WEFT__NET_HEAD_BYTES + WEFT__NET_TEXT_BYTES)
+#define STAGE_EACH_BYTES ((size_t)256 << 10) /* of each member that may be under way to be summed, at least; */
+#define STAGE_EACH       2                   /* or so many records */
+#define TOLD_BYTES       (WEFT__NET_HEAD_BYTES + WEFT__NET_TEXT_BYTES)
 
 /* ------------------------------------------------------------------------------------------- memory */
 
@@ -25,24 +25,27 @@ void weft__net_comm_free(weft__net_comm *nc)
     free(nc);
 }
 
-static size_t stage_bytes_of(int count)
+static size_t stage_bytes_of(const weft__carrier *carrier, int count)
 {
-    size_t others = (size_t)count - 1, each = (STAGE_CHUNKS + others - 1) / others;
-    return (each > STAGE_CHUNKS_EACH ? each : STAGE_CHUNKS_EACH) * WEFT__NET_CHUNK_BYTES;
+    size_t others = (size_t)count - 1, all = carrier->stage_bytes / carrier->record_bytes;
+    size_t each = (all + others - 1) / others, least = STAGE_EACH_BYTES / carrier->record_bytes;
+    least = least > STAGE_EACH ? least : STAGE_EACH;
+    return (each > least ? each : least) * (carrier->record_bytes - WEFT__NET_HEAD_BYTES);
 }
 
 /* All that operations need, taken now. Pages that are never used cost nothing. */
 static bool map_memory(weft__net_comm *nc)
 {
     size_t n = (size_t)nc->count, lanes = n * nc->streams;
-    nc->stage_bytes = stage_bytes_of(nc->count);
-    nc->memory_bytes = lanes * weft__net_lane_memory() + (n + 1) * nc->stage_bytes + n * WEFT__NET_TOLD * TOLD_BYTES;
+    nc->stage_bytes = stage_bytes_of(nc->net->carrier, nc->count);
+    nc->memory_bytes =
+        lanes * weft__net_lane_memory(nc->net) + (n + 1) * nc->stage_bytes + n * WEFT__NET_TOLD * TOLD_BYTES;
     void *memory =
         mmap(NULL, nc->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;
     unsigned char *at = nc->memory = memory;
-    for (size_t i = 0; i < lanes; i++, at += weft__net_lane_memory())
+    for (size_t i = 0; i < lanes; i++, at += weft__net_lane_memory(nc->net))
         weft__net_lane_open(&nc->lanes[i], nc, (int)(i / nc->streams), (int)(i % nc->streams), at);
     nc->stage = at;
     at += (n + 1) * nc->stage_bytes;

@@ -5,7 +5,7 @@
 
 #include "net.h"
 
-_Static_assert(WEFT__NET_STASH_BYTES >= 4 * WEFT__NET_RECORD_BYTES, "half a stash holds a record");
+#define STASH_RECORDS 4 /* of a stream that nobody has asked for yet: half of it holds one */
 
 /* ------------------------------------------------------------------------------------------- queues of parcels */
 
@@ -37,10 +37,10 @@ static void end_first(weft__net_lane *lane, weft__net_queue *queue)
 }
 
 /* Of a parcel that has come so far, or was given to the carrier. */
-static size_t next_chunk(const weft__net_parcel *parcel, size_t so_far)
+static size_t next_chunk(const weft__net_lane *lane, const weft__net_parcel *parcel, size_t so_far)
 {
-    size_t left = parcel->bytes - so_far;
-    return left < WEFT__NET_CHUNK_BYTES ? left : WEFT__NET_CHUNK_BYTES;
+    size_t left = parcel->bytes - so_far, chunk = weft__net_chunk_bytes(lane->nc->net);
+    return left < chunk ? left : chunk;
 }
 
 static bool is_over(const weft__net_parcel *parcel)
@@ -59,11 +59,13 @@ static unsigned char *place(const weft__net_parcel *parcel, size_t so_far)
 /* As far as the member may send, now that parcels have been added or become ready. */
 static uint64_t limit_now(weft__net_lane *lane)
 {
+    size_t chunk = weft__net_chunk_bytes(lane->nc->net);
     while (lane->edge && lane->edge->ready == lane->edge->bytes) {
-        lane->edge_position += weft__net_stream_bytes(lane->edge->bytes);
+        lane->edge_position += weft__net_stream_bytes(lane->edge->bytes, chunk);
         lane->edge = lane->edge->next;
     }
-    return lane->edge_position + (lane->edge ? weft__net_whole_records(lane->edge->ready) : 0) + WEFT__NET_STASH_BYTES;
+    return lane->edge_position + (lane->edge ? weft__net_whole_records(lane->edge->ready, chunk) : 0) +
+           lane->stash_bytes;
 }
 
 /* A limit is worth a record of its own if the sender may come to a stop without: it can always send what was asked
@@ -71,7 +73,7 @@ static uint64_t limit_now(weft__net_lane *lane)
 static uint64_t worth_telling(const weft__net_lane *lane)
 {
     size_t ring = lane->edge ? lane->edge->ring : 0;
-    return (ring > WEFT__NET_STASH_BYTES ? ring : WEFT__NET_STASH_BYTES) / 2;
+    return (ring > lane->stash_bytes ? ring : lane->stash_bytes) / 2;
 }
 
 static void announce(weft__net_lane *lane)
@@ -132,7 +134,7 @@ static unsigned send_some(weft__net_lane *lane)
     weft__net_slot *slot;
     while (lane->next_out && !lane->nc->failed && (slot = free_slot(lane))) {
         weft__net_parcel *parcel = lane->next_out;
-        size_t bytes = next_chunk(parcel, parcel->given);
+        size_t bytes = next_chunk(lane, parcel, parcel->given);
         if (parcel->ready - parcel->given < bytes || lane->sent + sizeof(weft__net_head) + bytes > lane->limit)
             break;
         send_record(lane, slot, parcel, bytes);
@@ -148,7 +150,7 @@ static unsigned send_some(weft__net_lane *lane)
 /* The stash is a ring of bytes, in which a record lies at its position. */
 static int stash_room(weft__net_lane *lane, uint64_t position, size_t bytes, struct iovec room[2])
 {
-    size_t at = position % WEFT__NET_STASH_BYTES, first = WEFT__NET_STASH_BYTES - at;
+    size_t at = position % lane->stash_bytes, first = lane->stash_bytes - at;
     first = first < bytes ? first : bytes;
     room[0] = (struct iovec){.iov_base = lane->stash + at, .iov_len = first};
     room[1] = (struct iovec){.iov_base = lane->stash, .iov_len = bytes - first};
@@ -166,7 +168,7 @@ static void stash_write(weft__net_lane *lane, uint64_t position, const void *fro
 
 static void stash_read(const weft__net_lane *lane, uint64_t position, void *to, size_t bytes)
 {
-    size_t at = position % WEFT__NET_STASH_BYTES, first = WEFT__NET_STASH_BYTES - at;
+    size_t at = position % lane->stash_bytes, first = lane->stash_bytes - at;
     first = first < bytes ? first : bytes;
     memcpy(to, lane->stash + at, first);
     memcpy((unsigned char *)to + first, lane->stash, bytes - first);
@@ -186,7 +188,7 @@ static bool has_place(weft__net_lane *lane, const weft__net_head *head)
     }
     if (!parcel)
         return false;
-    if (head->offset != parcel->done || head->bytes != next_chunk(parcel, parcel->done)) {
+    if (head->offset != parcel->done || head->bytes != next_chunk(lane, parcel, parcel->done)) {
         weft_backend_fail(lane->nc->comm, WEFT_E_BUG, "comm %s: rank %d sent %u bytes of a message at %llu, not at %zu",
                           lane->nc->name, lane->nc->ranks[lane->member], head->bytes, (unsigned long long)head->offset,
                           parcel->done);
@@ -271,19 +273,25 @@ void weft__net_lane_end(weft__net_lane *lane, const weft__net_head *head)
 
 /* ------------------------------------------------------------------------------------------- calls */
 
-size_t weft__net_lane_memory(void)
+static size_t stash_bytes_of(const weft__net *net)
 {
-    return (WEFT__NET_SLOTS + 1) * WEFT__NET_RECORD_BYTES + WEFT__NET_STASH_BYTES;
+    return STASH_RECORDS * net->carrier->record_bytes;
+}
+
+size_t weft__net_lane_memory(const weft__net *net)
+{
+    return (WEFT__NET_SLOTS + 1) * net->carrier->slot_bytes + stash_bytes_of(net);
 }
 
 void weft__net_lane_open(weft__net_lane *lane, weft__net_comm *nc, int member, int stream, unsigned char *memory)
 {
+    size_t slot = nc->net->carrier->slot_bytes;
     *lane = (weft__net_lane){.nc = nc, .member = member, .stream = (uint8_t)stream};
-    lane->limit = lane->announced = WEFT__NET_STASH_BYTES;
-    for (int i = 0; i < WEFT__NET_SLOTS; i++, memory += WEFT__NET_RECORD_BYTES)
+    lane->limit = lane->announced = lane->stash_bytes = stash_bytes_of(nc->net);
+    for (int i = 0; i < WEFT__NET_SLOTS; i++, memory += slot)
         lane->slots[i] = (weft__net_slot){.nc = nc, .lane = lane, .record = memory};
     lane->credit = (weft__net_slot){.nc = nc, .record = memory};
-    lane->stash = memory + WEFT__NET_RECORD_BYTES;
+    lane->stash = memory + slot;
 }
 
 /* Have the lane looked at again while there is something to send. */

@@ -14,11 +14,10 @@
 #include "carrier.h"
 #include "record.h"
 
-#define WEFT__NET_COMMS       512 /* of a world, a power of two: more than a rank can have */
-#define WEFT__NET_CARD_BYTES  (WEFT_BACKEND_CARD_BYTES - 128) /* leaves room for who composes it with others */
-#define WEFT__NET_SLOTS       4                   /* records of a stream that the carrier may hold at a time */
-#define WEFT__NET_STASH_BYTES ((size_t)256 << 10) /* of a stream that nobody has asked for yet */
-#define WEFT__NET_TEXT_BYTES  256
+#define WEFT__NET_COMMS      512                             /* of a world, a power of two: more than a rank can have */
+#define WEFT__NET_CARD_BYTES (WEFT_BACKEND_CARD_BYTES - 128) /* leaves room for who composes it with others */
+#define WEFT__NET_SLOTS      4 /* records of a stream that the carrier may hold at a time */
+#define WEFT__NET_TEXT_BYTES 256
 
 /* ------------------------------------------------------------------------------------------- the world's part */
 
@@ -61,6 +60,12 @@ static inline uint64_t weft__net_ticks(const weft__net *net)
 static inline bool weft__net_turn_over(const weft__net *net)
 {
     return weft__net_ticks(net) >= net->turn_end;
+}
+
+/* Of a message, in each record but its last. */
+static inline size_t weft__net_chunk_bytes(const weft__net *net)
+{
+    return net->carrier->record_bytes - WEFT__NET_HEAD_BYTES;
 }
 
 /* ------------------------------------------------------------------------------------------- streams of messages */
@@ -107,12 +112,13 @@ struct weft__net_lane {
     uint64_t edge_position; /* and where it begins; without one, where everything asked for ends */
     uint64_t announced;     /* the limit that the member knows */
     unsigned char *stash;
+    size_t stash_bytes;
     weft__net_arrival arrival; /* where the record goes that is coming */
 };
 
 /* lane.c */
 void weft__net_lane_open(weft__net_lane *lane, weft__net_comm *nc, int member, int stream, unsigned char *memory);
-size_t weft__net_lane_memory(void);
+size_t weft__net_lane_memory(const weft__net *net);
 /* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to the file of its stream:
  * weft__net_collective_ended(), weft__net_p2p_ended(). */
 void weft__net_lane_send(weft__net_lane *lane, weft__net_parcel *parcel);

@@ -40,11 +40,6 @@ typedef struct weft__net_head {
 _Static_assert(sizeof(weft__net_head) == 64, "heads have no gaps");
 
 #define WEFT__NET_HEAD_BYTES sizeof(weft__net_head)
-/* A record fits into one segment of UCX's TCP transport (64 KiB, its own heads included), so that it is read at once
- * and handed to us where it lies. A multiple of every element, and of a cache line. */
-#define WEFT__NET_RECORD_BYTES ((size_t)1022 * 64)
-#define WEFT__NET_CHUNK_BYTES  (WEFT__NET_RECORD_BYTES - WEFT__NET_HEAD_BYTES)
-
 /* What members of a comm tell each other when it is made. */
 typedef struct weft__net_card {
     uint32_t version;
@@ -54,17 +49,17 @@ typedef struct weft__net_card {
     unsigned char address[]; /* by which the carrier of others finds this rank */
 } weft__net_card;
 
-/* Of a message of @p bytes in its stream: at least one head. */
-static inline uint64_t weft__net_stream_bytes(size_t bytes)
+/* Of a message of @p bytes in its stream: at least one head. @p chunk: bytes behind the heads of all but its last. */
+static inline uint64_t weft__net_stream_bytes(size_t bytes, size_t chunk)
 {
-    size_t records = (bytes + WEFT__NET_CHUNK_BYTES - 1) / WEFT__NET_CHUNK_BYTES;
+    size_t records = (bytes + chunk - 1) / chunk;
     return bytes + WEFT__NET_HEAD_BYTES * (records ? records : 1);
 }
 
 /* Of those records of a message that lie within its first @p bytes. */
-static inline uint64_t weft__net_whole_records(size_t bytes)
+static inline uint64_t weft__net_whole_records(size_t bytes, size_t chunk)
 {
-    return bytes / WEFT__NET_CHUNK_BYTES * WEFT__NET_RECORD_BYTES;
+    return bytes / chunk * (chunk + WEFT__NET_HEAD_BYTES);
 }
 
 #endif

@@ -50,7 +50,7 @@ static bool begin(weft__tcp_way *way)
     memcpy(&way->head, way->ahead + way->ahead_from, sizeof way->head);
     way->ahead_from += sizeof way->head;
     bool is_data = way->head.what == WEFT__NET_DATA;
-    if (way->head.bytes > (is_data ? WEFT__NET_CHUNK_BYTES : sizeof way->text))
+    if (way->head.bytes > (is_data ? weft__net_chunk_bytes(way->tcp->net) : sizeof way->text))
         return false;
     way->in_record = true;
     way->come = 0;

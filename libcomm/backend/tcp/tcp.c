@@ -147,7 +147,7 @@ static void close_all(void *state)
 static weft_result make(weft__tcp *tcp)
 {
     int ranks = weft_world_size(tcp->net->world);
-    tcp->waste = weft__alloc(WEFT__NET_RECORD_BYTES);
+    tcp->waste = weft__alloc(WEFT__TCP_RECORD_BYTES);
     tcp->ways = weft__alloc((size_t)ranks * sizeof *tcp->ways);
     if (!tcp->waste || !tcp->ways)
         return WEFT_E_NO_MEMORY;
@@ -159,6 +159,9 @@ static weft_result make(weft__tcp *tcp)
 
 static const weft__carrier carrier = {
     .name = "tcp",
+    .record_bytes = WEFT__TCP_RECORD_BYTES,
+    .slot_bytes = WEFT__NET_HEAD_BYTES,
+    .stage_bytes = 4 * WEFT__TCP_RECORD_BYTES,
     .close = close_all,
     .fd = fd,
     .arm = arm,

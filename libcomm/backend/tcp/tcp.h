@@ -7,6 +7,9 @@
 #include "bootstrap/endpoint.h"
 #include "bootstrap/guests.h"
 
+/* Few calls for many bytes, but what was read is still in the core's cache when it is summed. */
+#define WEFT__TCP_RECORD_BYTES ((size_t)4094 * 64)
+
 #define WEFT__TCP_PLACES 24  /* at which a rank may be reached */
 #define WEFT__TCP_AHEAD  960 /* read behind the record at hand: a small one is read at once */
 #define WEFT__TCP_WHY    160

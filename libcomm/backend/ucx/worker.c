@@ -6,6 +6,10 @@
 
 #include "ucx.h"
 
+/* It fits into one segment of UCX's TCP transport (64 KiB, its own heads included), so that it is read at once and
+ * handed to us where it lies. */
+#define RECORD_BYTES ((size_t)1022 * 64)
+
 /* ------------------------------------------------------------------------------------------- opening */
 
 /* Without a transport that serves it the world goes on, and comms that want this backend are refused. */
@@ -187,6 +191,9 @@ static void close_all(void *state)
 
 const weft__carrier weft__ucx_carrier = {
     .name = "ucx",
+    .record_bytes = RECORD_BYTES,
+    .slot_bytes = RECORD_BYTES,
+    .stage_bytes = 32 * RECORD_BYTES,
     .close = close_all,
     .fd = fd,
     .arm = arm,
