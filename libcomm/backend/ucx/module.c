@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module: the table of the backend, and UCX's log. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucs/debug/log_def.h>
@@ -9,7 +10,10 @@
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
     weft__net_facts(facts);
-    facts->score = question->count > 1 ? WEFT_SCORE_WIRE : WEFT_SCORE_NONE;
+    bool has_fabric = weft__ucx_has_fabric();
+    facts->score = question->count < 2 ? WEFT_SCORE_NONE : has_fabric ? WEFT_SCORE_WIRE : WEFT_SCORE_WIRE - 2;
+    if (facts->size >= offsetof(weft_backend_facts, why) + sizeof facts->why)
+        facts->why = has_fabric ? "UCX has InfiniBand, RoCE or the like" : "UCX has no network but TCP";
     return WEFT_OK;
 }
 

@@ -38,6 +38,8 @@ struct weft__ucx {
 extern const weft__carrier weft__ucx_carrier;
 weft_result weft__ucx_open(weft_world *world, void **net_out);
 bool weft__ucx_flushes(void *ucx);
+/* Has UCX, as UCX_TLS and UCX_NET_DEVICES let it, found a network that is not TCP? Any thread, behind an open. */
+bool weft__ucx_has_fabric(void);
 /* endpoint.c */
 weft_result weft__ucx_reach(void *ucx, int rank, const unsigned char *address, size_t bytes);
 const char *weft__ucx_lost(void *ucx, int rank);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,31 @@ static ucs_status_t configure(ucp_config_t *config)
     return status;
 }
 
+/* The same for all worlds of a process. */
+static _Atomic bool has_fabric;
+
+bool weft__ucx_has_fabric(void)
+{
+    return has_fabric;
+}
+
+/* UCX tells what it has found in a text alone: "resource 0 : md 1 dev 1 flags -- rc_mlx5/mlx5_0:1". */
+static void look_for_fabric(ucp_context_h context)
+{
+    static const char *const transports[] = {" rc_", " dc_", " ud_", " ugni", " srd"};
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return;
+    ucp_context_print_info(context, stream);
+    fclose(stream);
+    for (size_t i = 0; i < sizeof transports / sizeof *transports && text; i++)
+        if (strstr(text, transports[i]))
+            has_fabric = true;
+    free(text);
+}
+
 static weft_result make_context(weft__ucx *ucx)
 {
     ucp_config_t *config;
@@ -53,7 +79,10 @@ static weft_result make_context(weft__ucx *ucx)
     if (status == UCS_OK)
         status = ucp_init(&params, config, &ucx->context);
     ucp_config_release(config);
-    return status == UCS_OK ? WEFT_OK : fail(status, "make a context");
+    if (status != UCS_OK)
+        return fail(status, "make a context");
+    look_for_fabric(ucx->context);
+    return WEFT_OK;
 }
 
 static weft_result make_worker(weft__ucx *ucx)
