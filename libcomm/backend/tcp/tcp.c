@@ -198,7 +198,7 @@ static weft_result open_world(weft_world *world, void **state_out)
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
     weft__net_facts(facts);
-    facts->score = question->count > 1 ? WEFT_SCORE_WIRE - 1 : WEFT_SCORE_NONE; /* whoever installs a wire wants it */
+    facts->score = question->count > 1 ? WEFT_SCORE_WIRE - 2 : WEFT_SCORE_NONE; /* whoever installs a wire wants it */
     facts->why = "plain sockets, which cost less than ucx over TCP";
     return WEFT_OK;
 }
