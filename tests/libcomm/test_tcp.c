@@ -183,8 +183,9 @@ static void cannot_be_reached(weft_world *world, void *argument)
         card->port = 1;
     }
     weft_comm *all = comm_of(world, "all", NULL, 0);
-    float v = 1;
-    CHECK_INT(weft_all_reduce_run(all, &v, &v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    float *v = calloc(COUNT, sizeof *v); /* in two steps, so that no rank can be done before all are heard of */
+    CHECK_INT(weft_all_reduce_run(all, v, v, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    free(v);
     CHECK_HAS(weft_last_error(),
               "the way to rank 0 is lost, and comm all with it: it cannot be reached at 127.0.0.1:1: ");
     weft_comm_destroy(all);
