@@ -12,12 +12,18 @@
 
 #define API STANDIN_API
 
+enum {
+    DIFFERS_MS = 1500,        /* that NCCL would hang for ever */
+    RING_FROM_BYTES = 1 << 20 /* what is smaller goes through the tree */
+};
+
 struct ncclComm {
     standin_room room;
-    ncclUniqueId id;
     int rank, ranks, device;
+    int least_ctas, most_ctas; /* as the config says */
     pthread_t meeting;
     bool meets; /* a thread meets the others */
+    bool joined[STANDIN_WAYS];
     _Atomic ncclResult_t state;
     _Atomic bool aborted;
     _Atomic int holds; /* of the caller, and of each task */
@@ -35,6 +41,7 @@ typedef struct task {
     standin_collective collective;
     standin_message *messages;
     size_t message_count;
+    int differs_ms; /* since ranks were found to ask for different things, as far as it was looked at */
     struct task *next;
 } task;
 
@@ -74,7 +81,6 @@ static void *meet(void *memory)
     ncclComm_t comm = memory;
     while (!standin_room_full(&comm->room, comm->ranks) && !comm->aborted)
         pause_us(100);
-    standin_room_forget_name(&comm->id);
     comm->state = ncclSuccess;
     return NULL;
 }
@@ -100,8 +106,9 @@ API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUni
         free(comm);
         return fail(ncclSystemError, "no device, or no shared memory");
     }
-    comm->id = id;
     comm->rank = rank, comm->ranks = ranks;
+    comm->least_ctas = config ? config->minCTAs : NCCL_CONFIG_UNDEF_INT;
+    comm->most_ctas = config ? config->maxCTAs : NCCL_CONFIG_UNDEF_INT;
     comm->holds = 1;
     comm->state = ncclInProgress;
     *comm_out = comm;
@@ -111,6 +118,13 @@ API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUni
     }
     comm->meets = pthread_create(&comm->meeting, NULL, meet, comm) == 0;
     return comm->meets ? ncclInProgress : fail(ncclSystemError, "no thread");
+}
+
+API void standin_nccl_ctas(void *handle, int *least_out, int *most_out)
+{
+    const ncclComm_t comm = handle;
+    *least_out = comm->least_ctas;
+    *most_out = comm->most_ctas;
 }
 
 static ncclResult_t end_comm(ncclComm_t comm, bool abort)
@@ -144,7 +158,7 @@ API ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-    *error = comm->state;
+    *error = standin_fault("async") ? ncclRemoteError : comm->state;
     return ncclSuccess;
 }
 
@@ -205,8 +219,13 @@ API const char *ncclGetLastError(ncclComm_t comm)
 
 /* ---- tasks ---- */
 
-static void report_difference(const task *t)
+/* It hangs, as NCCL does, until somebody aborts it; when nobody does, that is an error. */
+static void report_difference(task *t)
 {
+    if (t->differs_ms++ < DIFFERS_MS) {
+        pause_us(1000);
+        return;
+    }
     fprintf(stderr, "standin: nccl: rank %d of %d and another ask for different things\n", t->comm->rank,
             t->comm->ranks);
     exit(STANDIN_EXIT);
@@ -245,7 +264,7 @@ static bool step(void *state)
                                  : step_messages(t, &differs);
     if (differs)
         report_difference(t);
-    return done;
+    return done && !differs;
 }
 
 static void drop(void *state)
@@ -302,6 +321,53 @@ static ncclResult_t queue(task *t)
     return fail(ncclUnhandledCudaError, cudaGetErrorString((cudaError_t)error));
 }
 
+/* ---- connecting, when an operation first wants it: the call waits for those at the other end ---- */
+
+static standin_way way_of(const standin_collective *c)
+{
+    size_t bytes = c->asked.count * standin_type_bytes((ncclDataType_t)c->asked.type);
+    bool ring = c->asked.kind == STANDIN_BROADCAST || c->asked.kind == STANDIN_REDUCE || bytes >= RING_FROM_BYTES;
+    return ring ? STANDIN_RING : STANDIN_TREE;
+}
+
+static standin_box *box_of(const ncclComm_t comm, const standin_message *m)
+{
+    int from = m->sends ? comm->rank : m->peer, to = m->sends ? m->peer : comm->rank;
+    return &comm->room.boxes[from * comm->ranks + to];
+}
+
+/* This rank's part. */
+static void begin_to_connect(const task *t)
+{
+    const ncclComm_t comm = t->comm;
+    standin_way way = way_of(&t->collective);
+    if (t->is_collective && !comm->joined[way]) {
+        comm->joined[way] = true;
+        atomic_fetch_add(&comm->room.hall->joined[way], 1);
+    }
+    for (size_t i = 0; i < t->message_count; i++)
+        atomic_fetch_or(&box_of(comm, &t->messages[i])->ends, t->messages[i].sends ? STANDIN_SENDER : STANDIN_RECEIVER);
+}
+
+static bool is_connected(const task *t)
+{
+    const ncclComm_t comm = t->comm;
+    bool connected = !t->is_collective || standin_room_meets(&comm->room, way_of(&t->collective), comm->ranks);
+    for (size_t i = 0; i < t->message_count; i++)
+        connected &= t->messages[i].peer == comm->rank ||
+                     atomic_load(&box_of(comm, &t->messages[i])->ends) == (STANDIN_SENDER | STANDIN_RECEIVER);
+    return connected;
+}
+
+static void connect_all(const task *first)
+{
+    for (const task *t = first; t; t = t->next)
+        begin_to_connect(t);
+    for (const task *t = first; t; t = t->next)
+        while (!is_connected(t) && !t->comm->aborted)
+            pause_us(50);
+}
+
 /* ---- groups ---- */
 
 API ncclResult_t ncclGroupStart(void)
@@ -320,6 +386,7 @@ API ncclResult_t ncclGroupEnd(void)
     if (--group.depth)
         return ncclSuccess;
     ncclResult_t result = ncclSuccess;
+    connect_all(group.first);
     for (task *t = group.first, *next; t; t = next) {
         next = t->next;
         ncclResult_t queued = queue(t);

@@ -488,6 +488,36 @@ API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptur
     return cudaSuccess;
 }
 
+/* ---- calls of the host ---- */
+
+typedef struct host_call {
+    cudaHostFn_t function;
+    void *argument;
+} host_call;
+
+static bool run_host_call(void *state)
+{
+    host_call *call = state;
+    call->function(call->argument);
+    return true;
+}
+
+API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *argument)
+{
+    host_call *call = function ? malloc(sizeof *call) : NULL;
+    cudaStream_t stream = call ? take_stream(handle) : NULL;
+    cudaError_t error = stream ? check_capture(stream) : cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess) {
+        *call = (host_call){function, argument};
+        error = standin_stream_task(stream, &(standin_task){"call of the host", NULL, 0, run_host_call, free, call});
+    }
+    if (stream)
+        standin_unlock();
+    if (error != cudaSuccess)
+        free(call);
+    return end(error);
+}
+
 /* ---- events ---- */
 
 API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
