@@ -2,6 +2,7 @@
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ucx.h"
 
@@ -20,8 +21,8 @@ static weft_result fail(ucs_status_t status, const char *what)
     return WEFT_E_UNSUPPORTED;
 }
 
-/* What UCX_* in the environment say stands, but for what must be. */
-static ucs_status_t configure(ucp_config_t *config)
+/* What UCX_* in the environment say stands, but for what must be, and for the transports if @p transports says some. */
+static ucs_status_t configure(ucp_config_t *config, const char *transports)
 {
     static const struct {
         const char *name, *value;
@@ -32,10 +33,10 @@ static ucs_status_t configure(ucp_config_t *config)
     ucs_status_t status = UCS_OK;
     for (size_t i = 0; i < sizeof settings / sizeof *settings && status == UCS_OK; i++)
         status = ucp_config_modify(config, settings[i].name, settings[i].value);
-    return status;
+    return status == UCS_OK && transports ? ucp_config_modify(config, "TLS", transports) : status;
 }
 
-static weft_result make_context(weft__ucx *ucx)
+static weft_result make_context(weft__ucx *ucx, const char *transports)
 {
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
@@ -44,26 +45,54 @@ static weft_result make_context(weft__ucx *ucx)
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "weft"};
-    status = configure(config);
+    status = configure(config, transports);
     if (status == UCS_OK)
         status = ucp_init(&params, config, &ucx->context);
     ucp_config_release(config);
     return status == UCS_OK ? WEFT_OK : fail(status, "make a context");
 }
 
-static weft_result make_worker(weft__ucx *ucx)
+static ucs_status_t create_worker(weft__ucx *ucx)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_SERIALIZED};
-    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->worker);
-    if (status != UCS_OK)
-        return fail(status, "make a worker");
+    return ucp_worker_create(ucx->context, &params, &ucx->worker);
+}
+
+/* A worker takes megabytes of /dev/shm, of which a container has 64 by default. Without room there, ranks of one host
+ * reach each other by other means, unless somebody has chosen the means. */
+static bool may_choose(void)
+{
+    const char *chosen = getenv("UCX_TLS");
+    return !chosen || strcmp(chosen, "all") == 0;
+}
+
+static weft_result make_context_with_worker(weft__ucx *ucx)
+{
+    weft_result result = make_context(ucx, NULL);
+    if (result != WEFT_OK)
+        return result;
+    ucs_status_t status = create_worker(ucx);
+    if ((status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) && may_choose()) {
+        weft_backend_log(WEFT_LOG_INFO, "ucx: no room in /dev/shm: it goes on without what needs that");
+        ucp_cleanup(ucx->context);
+        ucx->context = NULL;
+        result = make_context(ucx, "^posix");
+        if (result != WEFT_OK)
+            return result;
+        status = create_worker(ucx);
+    }
+    return status == UCS_OK ? WEFT_OK : fail(status, "make a worker");
+}
+
+static weft_result make_reachable(weft__ucx *ucx)
+{
     const ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = 0,
         .cb = weft__ucx_hear,
         .arg = ucx};
-    status = ucp_worker_set_am_recv_handler(ucx->worker, &handler);
+    ucs_status_t status = ucp_worker_set_am_recv_handler(ucx->worker, &handler);
     if (status == UCS_OK)
         status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
     if (status != UCS_OK)
@@ -73,14 +102,14 @@ static weft_result make_worker(weft__ucx *ucx)
 }
 
 /* UCX starts a thread that accepts connections. Signals are the program's business, not that thread's. */
-static weft_result make_context_and_worker(weft__ucx *ucx)
+static weft_result start_ucx(weft__ucx *ucx)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    weft_result result = make_context(ucx);
+    weft_result result = make_context_with_worker(ucx);
     if (result == WEFT_OK)
-        result = make_worker(ucx);
+        result = make_reachable(ucx);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
 }
@@ -98,7 +127,7 @@ weft_result weft__ucx_open(weft_world *world, void **state_out)
         return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
     }
     ucx->world = world;
-    weft_result result = make_context_and_worker(ucx);
+    weft_result result = start_ucx(ucx);
     if (result != WEFT_OK) {
         weft__ucx_close(ucx);
         return result;

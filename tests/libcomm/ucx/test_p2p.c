@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages over UCX: in order for each peer and channel, of any size, and each of these on its own. */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mount.h>
+
 #include "ucx.h"
 
 static weft_p2p message(weft_p2p_kind kind, int peer, uint32_t channel, void *buffer, size_t count)
@@ -185,4 +190,23 @@ TEST(comms_may_be_finished_in_any_order)
 {
     need_ucx();
     ranks_as_processes(2, NULL, other_way_round, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- small containers */
+
+/* From here on this process and its children have a /dev/shm of a page. */
+static void shrink_shared_memory(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        test_skip("namespaces of mounts are not permitted: %s", strerror(errno));
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "size=4k") != 0)
+        test_skip("cannot mount a small /dev/shm: %s", strerror(errno));
+}
+
+TEST(ranks_without_room_in_dev_shm_reach_each_other)
+{
+    need_ucx();
+    shrink_shared_memory();
+    ranks_as_processes(2, NULL, all_to_all, NULL);
 }
