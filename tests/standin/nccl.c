@@ -120,6 +120,13 @@ API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUni
     return comm->meets ? ncclInProgress : fail(ncclSystemError, "no thread");
 }
 
+static _Atomic int registered;
+
+API int standin_nccl_registered(void)
+{
+    return registered;
+}
+
 API void standin_nccl_ctas(void *handle, int *least_out, int *most_out)
 {
     const ncclComm_t comm = handle;
@@ -184,12 +191,14 @@ API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t by
 {
     (void)bytes;
     *handle = memory;
+    atomic_fetch_add(&registered, comm ? 1 : 0);
     return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
 }
 
 API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
     (void)handle;
+    atomic_fetch_sub(&registered, comm ? 1 : 0);
     return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
 }
 

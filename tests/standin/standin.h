@@ -59,6 +59,8 @@ typedef struct standin_task {
     void (*done)(void *state);
     void *state;
 } standin_task;
+/* Buffers that communicators of this process know. */
+STANDIN_API int standin_nccl_registered(void);
 /* What a communicator, an ncclComm_t, was told that its operations take. */
 STANDIN_API void standin_nccl_ctas(void *comm, int *least_out, int *most_out);
 /* Queue it; a cudaError_t. @p stream is a cudaStream_t. */

@@ -57,7 +57,6 @@ void weft__nccl_core_release(weft__nccl_core *core)
     (void)cudaFreeHost(core->told);
     free(core->ranks);
     free(core->peers);
-    free(core->attached);
     free(core);
 }
 
@@ -259,6 +258,8 @@ void weft__nccl_comm_leave(void *comm)
 {
     weft__nccl_comm *nc = comm;
     nc->left = true;
+    if (nc->phase == WEFT__NCCL_READY)
+        weft__nccl_detach_all(nc); /* the memory may go next */
     if (nc->core)
         atomic_store(&nc->core->ending, true);
     nc->head = NULL;
@@ -289,6 +290,7 @@ void weft__nccl_comm_destroy(void *comm)
     if (nc->entry)
         (void)cudaEventDestroy(nc->entry);
     free(nc->events);
+    free(nc->attached);
     if (nc->core)
         weft__nccl_help_last(nc->core, nc->phase == WEFT__NCCL_READY ? weft__nccl_destroy_all : NULL);
     free(nc);

@@ -95,7 +95,6 @@ void weft__nccl_abort_all(weft__nccl_core *core)
 
 void weft__nccl_destroy_all(weft__nccl_core *core)
 {
-    weft__nccl_detach_all(core);
     for (uint32_t i = 0; i < core->lane_count; i++)
         if (core->lanes[i].comm && !core->lanes[i].is_given)
             (void)ncclCommDestroy(core->lanes[i].comm);

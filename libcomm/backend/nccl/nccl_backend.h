@@ -92,9 +92,6 @@ typedef struct weft__nccl_core {
     _Atomic bool differs;   /* they do, as `difference` says; the lane stands still */
     _Atomic bool ending;    /* it may go on: everything is aborted */
     char difference[256];
-
-    void **attached; /* handles of memory that NCCL knows, for the collectives */
-    size_t attached_count;
 } weft__nccl_core;
 
 struct weft__nccl_comm {
@@ -112,6 +109,8 @@ struct weft__nccl_comm {
     size_t event_count, event_room;
     weft_op *head, **tail; /* queued, in the order of their start */
     weft_result verdict;
+    void **attached; /* handles of memory that NCCL knows, for the collectives */
+    size_t attached_count;
     uint64_t ending_since, looked; /* ticks: since the abort; when NCCL was asked for errors */
     weft__nccl_comm *next;
 };
@@ -153,7 +152,7 @@ void weft__nccl_tell(void *state, weft_backend_tell_line *line, void *cookie);
 /* The same for the log, once a process. */
 void weft__nccl_log_settings(void);
 weft_result weft__nccl_attach(void *comm, void *memory, size_t bytes);
-void weft__nccl_detach_all(weft__nccl_core *core);
+void weft__nccl_detach_all(weft__nccl_comm *nc);
 
 /* connect.c */
 enum { WEFT__NCCL_SCRATCH_BYTES = 4 << 20 }; /* of the largest operation that connects, which is for large ones */

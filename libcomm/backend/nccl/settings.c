@@ -39,26 +39,30 @@ static bool can_register(void)
 weft_result weft__nccl_attach(void *comm, void *memory, size_t bytes)
 {
     weft__nccl_comm *nc = comm;
-    weft__nccl_core *core = nc->core;
     if (!can_register() || !bytes || nc->phase != WEFT__NCCL_READY)
         return WEFT_OK;
-    void **attached = realloc(core->attached, (core->attached_count + 1) * sizeof *attached);
+    void **attached = realloc(nc->attached, (nc->attached_count + 1) * sizeof *attached);
     if (!attached)
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for a handle", nc->name);
-    core->attached = attached;
+    nc->attached = attached;
     int before = weft__nccl_enter(nc->nccl);
-    void **handle = &attached[core->attached_count];
-    ncclResult_t result = library.comm_register(core->lanes[WEFT__NCCL_COLLECTIVES].comm, memory, bytes, handle);
+    void **handle = &attached[nc->attached_count];
+    ncclResult_t result = library.comm_register(nc->core->lanes[WEFT__NCCL_COLLECTIVES].comm, memory, bytes, handle);
     weft__nccl_leave(before);
-    core->attached_count += result == ncclSuccess;
-    return weft__nccl_told(nc->name, "registering a buffer", result);
+    nc->attached_count += result == ncclSuccess;
+    if (result != ncclSuccess) /* it works without */
+        weft_backend_log(WEFT_LOG_WARN, "comm %s: NCCL does not register %zu bytes: %s", nc->name, bytes,
+                         ncclGetErrorString(result));
+    return WEFT_OK;
 }
 
-void weft__nccl_detach_all(weft__nccl_core *core)
+void weft__nccl_detach_all(weft__nccl_comm *nc)
 {
-    for (size_t i = 0; i < core->attached_count; i++)
-        (void)library.comm_deregister(core->lanes[WEFT__NCCL_COLLECTIVES].comm, core->attached[i]);
-    core->attached_count = 0;
+    int before = weft__nccl_enter(nc->nccl);
+    for (size_t i = 0; i < nc->attached_count; i++)
+        (void)library.comm_deregister(nc->core->lanes[WEFT__NCCL_COLLECTIVES].comm, nc->attached[i]);
+    nc->attached_count = 0;
+    weft__nccl_leave(before);
 }
 
 /* ------------------------------------------------------------------------------------------- what is set */
