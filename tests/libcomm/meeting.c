@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -91,13 +92,13 @@ void meeters_run(const meeter *meeters, int count, weft_result result, const cha
     munmap(run.outcomes, (size_t)count * sizeof *run.outcomes);
 }
 
-int free_port(void)
+int reserve_port(void)
 {
     weft__endpoint any = weft__endpoint_any(false, 0);
-    int fd = weft__endpoint_listen(&any);
-    CHECK(fd >= 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    CHECK(bind(fd, (const struct sockaddr *)&any.where, any.length) == 0);
     CHECK(getsockname(fd, (struct sockaddr *)&any.where, &any.length) == 0);
-    close(fd);
     return weft__endpoint_port(&any);
 }
 
@@ -120,15 +121,15 @@ const char *place(size_t kind)
     else if (kind == 1)
         snprintf(text, sizeof text, "/tmp/weft-test-meet-%d-%d", (int)getpid(), number);
     else if (kind == 2)
-        snprintf(text, sizeof text, "tcp://127.0.0.1:%d", free_port());
+        snprintf(text, sizeof text, "tcp://127.0.0.1:%d", reserve_port());
     else if (kind == 3)
-        snprintf(text, sizeof text, "tcp://localhost:%d,%d", free_port(), free_port());
+        snprintf(text, sizeof text, "tcp://localhost:%d,%d", reserve_port(), reserve_port());
     else if (kind == 4) {
         if (strchr(folder, 'X'))
             CHECK(mkdtemp(folder) != NULL);
         snprintf(text, sizeof text, "file://%s", folder);
     } else if (kind == 5 && has_ipv6())
-        snprintf(text, sizeof text, "tcp://[::1]:%d", free_port());
+        snprintf(text, sizeof text, "tcp://[::1]:%d", reserve_port());
     else {
         if (kind == 5)
             test_note("no IPv6 here: [::1] is left out");

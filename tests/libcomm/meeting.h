@@ -43,8 +43,9 @@ void meeters_expect(const meeting_run *run, weft_result result, const char *says
 /* Start, wait and expect. */
 void meeters_run(const meeter *meeters, int count, weft_result result, const char *says);
 
-/* A port that nobody listens at. */
-int free_port(void);
+/* A port that nobody listens at, and that the kernel gives to nobody as long as this process lives: it keeps a socket
+ * bound there that does not listen, beside which whoever allows the reuse of addresses can. */
+int reserve_port(void);
 /* Several places to meet, of all kinds that there are here; each call makes another. NULL behind the last, after a
  * note why it is left out if there is no IPv6. */
 const char *place(size_t kind);

@@ -41,7 +41,7 @@ TEST(the_next_candidate_is_taken_when_another_job_listens_at_the_first)
 {
     char address[128];
     meeter yesterday[2], m[RANKS];
-    int first = free_port();
+    int first = reserve_port();
     snprintf(address, sizeof address, "tcp://127.0.0.1:%d", first);
     meeters_make(yesterday, 2, address);
     yesterday[0].key = KEY + 5;
@@ -49,7 +49,7 @@ TEST(the_next_candidate_is_taken_when_another_job_listens_at_the_first)
     meeting_run stale = meeters_start(yesterday, 1);
     int fd = connect_to(address); /* it listens */
     char candidates[128];
-    snprintf(candidates, sizeof candidates, "tcp://127.0.0.1:%d,%d", first, free_port());
+    snprintf(candidates, sizeof candidates, "tcp://127.0.0.1:%d,%d", first, reserve_port());
     meeters_make(m, RANKS, candidates);
     meeters_run(m, RANKS, WEFT_OK, NULL);
     close(fd);
@@ -81,7 +81,7 @@ TEST(the_next_candidate_is_taken_when_a_stranger_listens_at_the_first)
     for (int kind = 0; kind < STRANGERS; kind++) {
         char address[128];
         weft__endpoint where;
-        int port = free_port();
+        int port = reserve_port();
         CHECK(weft__endpoint_numeric("127.0.0.1", (uint16_t)port, &where));
         int listener = weft__endpoint_listen(&where);
         CHECK(listener >= 0);
@@ -89,7 +89,7 @@ TEST(the_next_candidate_is_taken_when_a_stranger_listens_at_the_first)
         if (pid == 0)
             serve(listener, (stranger)kind);
         close(listener);
-        snprintf(address, sizeof address, "tcp://127.0.0.1:%d,%d", port, free_port());
+        snprintf(address, sizeof address, "tcp://127.0.0.1:%d,%d", port, reserve_port());
         meeter m[RANKS];
         meeters_make(m, RANKS, address);
         meeters_run(m, RANKS, WEFT_OK, NULL);
@@ -123,7 +123,7 @@ TEST(a_file_that_an_earlier_job_left_does_no_harm)
     snprintf(path, sizeof path, "%s/weft-%016x", address + 7, KEY);
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
-    fprintf(file, "weft rendezvous %016x\n127.0.0.1:%d\nend\n", KEY, free_port());
+    fprintf(file, "weft rendezvous %016x\n127.0.0.1:%d\nend\n", KEY, reserve_port());
     fclose(file);
     meeter m[RANKS];
     meeters_make(m, RANKS, address);

@@ -67,10 +67,14 @@ def torchrun_starts_ranks():
                "--tee", "9:1", "--no_python", "./first")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
+held = []  # sockets that keep ports from all who do not allow the reuse of addresses, as servers do
+
+
+def reserve_port():
+    held.append(socket.socket())
+    held[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held[-1].bind(("", 0))
+    return held[-1].getsockname()[1]
 
 
 def slurm_conf(folder):
@@ -82,8 +86,8 @@ AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
-SlurmctldPort={free_port()}
-SlurmdPort={free_port()}
+SlurmctldPort={reserve_port()}
+SlurmdPort={reserve_port()}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
 SlurmctldPidFile={folder}/slurmctld.pid
