@@ -214,7 +214,8 @@ static void be_stuck(weft_world *world, void *argument)
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.device = WEFT_DEVICE_CUDA;
     config.timeout_ms = 300; /* and what an abort is given, too */
-    weft_comm *comm = all_ranks(world, "stuck", &config);
+    weft_comm_config on_host = WEFT_COMM_CONFIG_INIT;
+    weft_comm *comm = all_ranks(world, "stuck", &config), *host = all_ranks(world, "host", &on_host);
     cudaStream_t stream = new_stream();
     float *x = new_floats(world, 100);
     int nothing = 0;
@@ -227,12 +228,15 @@ static void be_stuck(weft_world *world, void *argument)
     CHECK_HAS(weft_last_error(), "comm stuck: NCCL has not ended its operations");
     CHECK_INT(weft_comm_error(comm, NULL, 0), WEFT_E_TIMEOUT);
     weft_comm_destroy(comm);
+    OK(weft_barrier_run(host, WEFT_STREAM_HOST));
+    weft_comm_destroy(host);
     let_go = true; /* so that the GPU can be given back */
 }
 
 TEST(what_a_gpu_never_ends_is_given_up)
 {
-    ranks_both_ways(2, be_stuck, NULL);
+    ranks_as_processes(2, NULL, be_stuck, NULL);
+    ranks_as_threads(2, NULL, be_stuck, NULL); /* the kernel ends for both at once */
 }
 
 static void hear_of_an_error(weft_world *world, void *argument)
