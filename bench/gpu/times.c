@@ -28,20 +28,15 @@ typedef struct times_options {
 } times_options;
 
 #define FIELD(name) offsetof(times_options, name)
-#define SIZE(word, text)                                  \
-    {                                                     \
-#word, OPTION_INT, FIELD(word), 1, 1e9, "N", text \
-    }
-
 static const option table[] = {
-    SIZE(layers, "layers (16)"),
-    SIZE(hidden, "width (2048)"),
-    SIZE(ffn, "width of the MLP (8192)"),
-    SIZE(heads, "query heads (32)"),
-    SIZE(groups, "key and value heads (8)"),
-    SIZE(vocab, "tokens of the vocabulary (128256)"),
-    SIZE(seq, "tokens of a sample (8192)"),
-    SIZE(micro, "samples of a microbatch (1)"),
+    {"layers", OPTION_INT, FIELD(layers), 1, 1e9, "N", "layers (16)"},
+    {"hidden", OPTION_INT, FIELD(hidden), 1, 1e9, "N", "width (2048)"},
+    {"ffn", OPTION_INT, FIELD(ffn), 1, 1e9, "N", "width of the MLP (8192)"},
+    {"heads", OPTION_INT, FIELD(heads), 1, 1e9, "N", "query heads (32)"},
+    {"groups", OPTION_INT, FIELD(groups), 1, 1e9, "N", "key and value heads (8)"},
+    {"vocab", OPTION_INT, FIELD(vocab), 1, 1e9, "N", "tokens of the vocabulary (128256)"},
+    {"seq", OPTION_INT, FIELD(seq), 1, 1e9, "N", "tokens of a sample (8192)"},
+    {"micro", OPTION_INT, FIELD(micro), 1, 1e9, "N", "samples of a microbatch (1)"},
     {"message", OPTION_SIZE, FIELD(message_bytes), 1, 1e12, "BYTES", "of a message to itself (64M)"},
     {"ms", OPTION_REAL, FIELD(ms), 0.001, 1e4, "N", "milliseconds that each operation is repeated for (20)"},
 };

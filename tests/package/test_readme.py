@@ -13,7 +13,6 @@ import tempfile
 
 import installed
 import tap
-from public_headers import PublicHeaders
 
 top, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 text = (top / "README.md").read_text()
@@ -96,11 +95,6 @@ def a_trace_is_read():
     output = shell("weft run -n 2 -- ./reader")
     times = re.findall(r": taken up after (\S+) us, under way (\S+) us, waited for (\S+) us$", output, re.M)
     assert len(times) == 2 and all(0 <= float(time) < 1e8 for each in times for time in each), output
-
-
-def what_is_shown_of_nccl_compiles():
-    example = blocks("c")[2].replace("static weft_result", "weft_result")
-    PublicHeaders(top).compile_each([("the example of weft/nccl.h", example)], "cc", "-x", "c", "-std=c17")
 
 
 def the_difference_shown_is_that_of_the_two_trainers():
@@ -200,8 +194,7 @@ def its_links_lead_somewhere():
 
 
 try:
-    tap.main(the_commands_work, what_is_shown_of_nccl_compiles, the_difference_shown_is_that_of_the_two_trainers,
-             a_trace_is_read,
+    tap.main(the_commands_work, the_difference_shown_is_that_of_the_two_trainers, a_trace_is_read,
              every_subcommand_is_listed, every_key_of_the_reports_is_listed,
              traces_are_where_it_says_and_the_default_bucket_holds_a_small_model, every_variable_is_listed,
              the_names_of_the_library_exist, every_flag_of_the_gpt_exists, the_tree_names_files,
