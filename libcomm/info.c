@@ -125,6 +125,11 @@ static void tell_variables(const teller *t)
     }
 }
 
+static void tell_setting(void *cookie, const char *name, const char *value, const char *note)
+{
+    tell(cookie, WEFT_INFO_SETTING, name, value, note);
+}
+
 weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cookie)
 {
     teller t = {visit, cookie};
@@ -143,5 +148,7 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
         WEFT_TRY(tell_ranks(&t, world));
     }
     tell_variables(&t);
+    for (int i = 0; world && i < world->backend_count; i++)
+        world->backends[i].table->tell(world->backends[i].state, tell_setting, &t);
     return WEFT_OK;
 }
