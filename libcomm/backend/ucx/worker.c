@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ucx.h"
+
+/* It fits into one segment of UCX's TCP transport (64 KiB, its own heads included), so that it is read at once and
+ * handed to us where it lies. */
+#define RECORD_BYTES ((size_t)1022 * 64)
 
 /* ------------------------------------------------------------------------------------------- opening */
 
@@ -20,8 +26,8 @@ static weft_result fail(ucs_status_t status, const char *what)
     return WEFT_E_UNSUPPORTED;
 }
 
-/* What UCX_* in the environment say stands, but for what must be. */
-static ucs_status_t configure(ucp_config_t *config)
+/* What UCX_* in the environment say stands, but for what must be, and for the transports if @p transports says some. */
+static ucs_status_t configure(ucp_config_t *config, const char *transports)
 {
     static const struct {
         const char *name, *value;
@@ -32,10 +38,35 @@ static ucs_status_t configure(ucp_config_t *config)
     ucs_status_t status = UCS_OK;
     for (size_t i = 0; i < sizeof settings / sizeof *settings && status == UCS_OK; i++)
         status = ucp_config_modify(config, settings[i].name, settings[i].value);
-    return status;
+    return status == UCS_OK && transports ? ucp_config_modify(config, "TLS", transports) : status;
 }
 
-static weft_result make_context(weft__ucx *ucx)
+/* The same for all worlds of a process. */
+static _Atomic bool has_fabric;
+
+bool weft__ucx_has_fabric(void)
+{
+    return has_fabric;
+}
+
+/* UCX tells what it has found in a text alone: "resource 0 : md 1 dev 1 flags -- rc_mlx5/mlx5_0:1". */
+static void look_for_fabric(ucp_context_h context)
+{
+    static const char *const transports[] = {" rc_", " dc_", " ud_", " ugni", " srd"};
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return;
+    ucp_context_print_info(context, stream);
+    fclose(stream);
+    for (size_t i = 0; i < sizeof transports / sizeof *transports && text; i++)
+        if (strstr(text, transports[i]))
+            has_fabric = true;
+    free(text);
+}
+
+static weft_result make_context(weft__ucx *ucx, const char *transports)
 {
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
@@ -44,26 +75,57 @@ static weft_result make_context(weft__ucx *ucx)
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "weft"};
-    status = configure(config);
+    status = configure(config, transports);
     if (status == UCS_OK)
         status = ucp_init(&params, config, &ucx->context);
     ucp_config_release(config);
-    return status == UCS_OK ? WEFT_OK : fail(status, "make a context");
+    if (status != UCS_OK)
+        return fail(status, "make a context");
+    look_for_fabric(ucx->context);
+    return WEFT_OK;
 }
 
-static weft_result make_worker(weft__ucx *ucx)
+static ucs_status_t create_worker(weft__ucx *ucx)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_SERIALIZED};
-    ucs_status_t status = ucp_worker_create(ucx->context, &params, &ucx->worker);
-    if (status != UCS_OK)
-        return fail(status, "make a worker");
+    return ucp_worker_create(ucx->context, &params, &ucx->worker);
+}
+
+/* A worker takes megabytes of /dev/shm, of which a container has 64 by default. Without room there, ranks of one host
+ * reach each other by other means, unless somebody has chosen the means. */
+static bool may_choose(void)
+{
+    const char *chosen = getenv("UCX_TLS");
+    return !chosen || strcmp(chosen, "all") == 0;
+}
+
+static weft_result make_context_with_worker(weft__ucx *ucx)
+{
+    weft_result result = make_context(ucx, NULL);
+    if (result != WEFT_OK)
+        return result;
+    ucs_status_t status = create_worker(ucx);
+    if ((status == UCS_ERR_NO_RESOURCE || status == UCS_ERR_NO_MEMORY) && may_choose()) {
+        weft_backend_log(WEFT_LOG_INFO, "ucx: no room in /dev/shm: it goes on without what needs that");
+        ucp_cleanup(ucx->context);
+        ucx->context = NULL;
+        result = make_context(ucx, "^posix");
+        if (result != WEFT_OK)
+            return result;
+        status = create_worker(ucx);
+    }
+    return status == UCS_OK ? WEFT_OK : fail(status, "make a worker");
+}
+
+static weft_result make_reachable(weft__ucx *ucx)
+{
     const ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = 0,
         .cb = weft__ucx_hear,
         .arg = ucx};
-    status = ucp_worker_set_am_recv_handler(ucx->worker, &handler);
+    ucs_status_t status = ucp_worker_set_am_recv_handler(ucx->worker, &handler);
     if (status == UCS_OK)
         status = ucp_worker_get_efd(ucx->worker, &ucx->fd);
     if (status != UCS_OK)
@@ -73,38 +135,46 @@ static weft_result make_worker(weft__ucx *ucx)
 }
 
 /* UCX starts a thread that accepts connections. Signals are the program's business, not that thread's. */
-static weft_result make_context_and_worker(weft__ucx *ucx)
+static weft_result start_ucx(weft__ucx *ucx)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    weft_result result = make_context(ucx);
+    weft_result result = make_context_with_worker(ucx);
     if (result == WEFT_OK)
-        result = make_worker(ucx);
+        result = make_reachable(ucx);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
 }
 
+/* Filled as far as it goes: close_all() takes all of it apart. */
+static weft_result make(weft__ucx *ucx)
+{
+    int ranks = weft_world_size(ucx->net->world);
+    ucx->endpoints = calloc((size_t)ranks, sizeof *ucx->endpoints);
+    if (!ucx->endpoints)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
+    return start_ucx(ucx);
+}
+
 weft_result weft__ucx_open(weft_world *world, void **state_out)
 {
-    int ranks = weft_world_size(world);
-    if (ranks == 1)
+    if (weft_world_size(world) == 1)
         return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
     weft__ucx *ucx = calloc(1, sizeof *ucx);
-    if (ucx)
-        ucx->endpoints = calloc((size_t)ranks, sizeof *ucx->endpoints);
-    if (!ucx || !ucx->endpoints) {
-        free(ucx);
-        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
-    }
-    ucx->world = world;
-    weft_result result = make_context_and_worker(ucx);
+    if (!ucx)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for a world");
+    weft_result result = weft__net_open(world, &weft__ucx_carrier, ucx, &ucx->net);
     if (result != WEFT_OK) {
-        weft__ucx_close(ucx);
+        free(ucx);
         return result;
     }
-    *state_out = ucx;
-    return WEFT_OK;
+    result = make(ucx);
+    if (result == WEFT_OK)
+        *state_out = ucx->net;
+    else
+        weft__net_close(ucx->net);
+    return result;
 }
 
 /* ------------------------------------------------------------------------------------------- moving, sleeping */
@@ -117,8 +187,9 @@ static void flushed(void *request, ucs_status_t status, void *data)
     ucx->flush = NULL;
 }
 
-bool weft__ucx_flushes(weft__ucx *ucx)
+bool weft__ucx_flushes(void *state)
 {
+    weft__ucx *ucx = state;
     if (ucx->flush || !ucx->unflushed)
         return ucx->flush;
     const ucp_request_param_t param = {
@@ -129,27 +200,38 @@ bool weft__ucx_flushes(weft__ucx *ucx)
     return ucx->flush;
 }
 
-int weft__ucx_fd(void *state)
+static bool progress(void *state)
+{
+    return ucp_worker_progress(((weft__ucx *)state)->worker);
+}
+
+static int fd(void *state)
 {
     return ((weft__ucx *)state)->fd;
 }
 
-weft_result weft__ucx_arm(void *state)
+static weft_result arm(void *state)
 {
     return ucp_worker_arm(((weft__ucx *)state)->worker) == UCS_OK ? WEFT_OK : WEFT_AGAIN;
 }
 
-/* ------------------------------------------------------------------------------------------- closing */
-
-static void free_gone(weft__ucx *ucx)
+static weft_result address(void *state, unsigned char *to, size_t room, size_t *bytes_out)
 {
-    for (weft__ucx_comm *uc = ucx->gone, *next; uc; uc = next) {
-        next = uc->next;
-        weft__ucx_comm_free(uc);
-    }
+    const weft__ucx *ucx = state;
+    if (ucx->address_bytes > room)
+        return weft_backend_error(
+            WEFT_E_UNSUPPORTED,
+            "ucx: this rank has %zu bytes of addresses, more than the %zu that a card holds; name "
+            "fewer transports or devices in UCX_TLS or UCX_NET_DEVICES",
+            ucx->address_bytes, room);
+    memcpy(to, ucx->address, ucx->address_bytes);
+    *bytes_out = ucx->address_bytes;
+    return WEFT_OK;
 }
 
-void weft__ucx_close(void *state)
+/* ------------------------------------------------------------------------------------------- closing */
+
+static void close_all(void *state)
 {
     weft__ucx *ucx = state;
     if (ucx->worker)
@@ -160,7 +242,22 @@ void weft__ucx_close(void *state)
         ucp_worker_destroy(ucx->worker);
     if (ucx->context)
         ucp_cleanup(ucx->context);
-    free_gone(ucx);
     free(ucx->endpoints);
     free(ucx);
 }
+
+const weft__carrier weft__ucx_carrier = {
+    .name = "ucx",
+    .record_bytes = RECORD_BYTES,
+    .slot_bytes = RECORD_BYTES,
+    .stage_bytes = 32 * RECORD_BYTES,
+    .close = close_all,
+    .fd = fd,
+    .arm = arm,
+    .progress = progress,
+    .lingers = weft__ucx_flushes,
+    .address = address,
+    .reach = weft__ucx_reach,
+    .lost = weft__ucx_lost,
+    .send = weft__ucx_send,
+};
