@@ -26,8 +26,8 @@ TEST(help_tells_what_a_file_that_is_left_out_is)
 {
     spawned r = spawn_weft(NULL, (const char *const[]){"perf", "pipeline", "--help", NULL});
     CHECK_INT(spawn_finish(&r), 0);
-    CHECK_HAS(r.printed.data, "--json [FILE]");
-    CHECK_HAS(r.printed.data, "[FILE]: left out, it is -, standard output.");
+    CHECK_HAS(r.said.data, "--json [FILE]");
+    CHECK_HAS(r.said.data, "[FILE]: left out, it is -, standard output.");
     spawn_forget(&r);
 }
 
