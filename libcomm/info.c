@@ -49,13 +49,13 @@ static void name_caps(uint64_t caps, char *text, size_t bytes)
 static void tell_backend(const teller *t, const weft__backend_instance *b, const weft_backend_question *question)
 {
     weft_backend_facts facts = {.size = sizeof facts};
-    char caps[64], score[32];
+    char caps[64], score[128];
     if (b->table->query(question, &facts) != WEFT_OK || facts.score <= WEFT_SCORE_NONE) {
         tell(t, WEFT_INFO_BACKEND, b->table->name, "does not serve these ranks", "");
         return;
     }
     name_caps(facts.caps, caps, sizeof caps);
-    snprintf(score, sizeof score, "score %d", facts.score);
+    snprintf(score, sizeof score, "score %d%s%s", facts.score, facts.why ? ": " : "", facts.why ? facts.why : "");
     tell(t, WEFT_INFO_BACKEND, b->table->name, caps, score);
 }
 

@@ -158,6 +158,9 @@ static const option table[] = {
      "(0); losses mean nothing then (real)"},
 
     {"device", OPTION_CHOICE, AT(device), 0, 0, "host|cuda", "where to compute; cuda: a GPU for each rank (host)"},
+    {"attention-backend", OPTION_CHOICE, AT(attention), 0, 0, "auto|flash|fused|unfused|local",
+     "of a GPU: unfused and local are blocks of queries, the others one kernel where it fits: bf16, heads of 64 or 128 "
+     "channels (auto)"},
 
     {"plan", OPTION_FLAG, AT(plan), 0, 0, NULL,
      "say what a training would take and send, start nothing, and write no --html or --trace"},
@@ -165,7 +168,7 @@ static const option table[] = {
      "with --plan: ranks there would be (tensor times pipeline parallel ranks)"},
     {"plan-rank", OPTION_INT, AT(plan_rank), 0, 1 << 20, "RANK", "with --plan: whose buckets and bytes (0)"},
 
-    {"use-mcore-models|transformer-impl|attention-backend|use-flash-attn", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
+    {"use-mcore-models|transformer-impl|use-flash-attn", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
     {"tensorboard-dir|log-memory-to-tensorboard|use-pytorch-profiler", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
     {"profile|profile-*|wandb-*", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
     {"ckpt-format|save-interval|eval-*", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
@@ -238,20 +241,25 @@ static void print_default(const option *o, const void *field, FILE *out)
         fprintf(out, " --%.*s %s", name_length, name, *(const char *const *)field);
 }
 
+static bool is_without_effect(const gpt_options *options, const option *o)
+{
+    return o->kind == OPTION_NOTED || (o->field == AT(attention) && options->device == GPT_ON_HOST);
+}
+
 void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *out)
 {
     const char *lead = "weft: without effect here:";
     for (int i = 1; i < argc; i++) {
         const char *value;
         const option *o = argv[i][0] == '-' ? options_find(table, OPTIONS, argv[i], &value) : NULL;
-        if (o && o->kind == OPTION_NOTED) {
+        if (o && is_without_effect(options, o)) {
             fprintf(out, "%s %s", lead, argv[i]);
             lead = "";
         }
     }
     fprintf(out, "%sweft: defaults:", *lead ? "" : "\n");
     for (const option *o = table; o < table + OPTIONS; o++)
-        if (o->kind != OPTION_NOTED && !options_given(o->name, argc, argv))
+        if (!is_without_effect(options, o) && !options_given(o->name, argc, argv))
             print_default(o, (const char *)options + o->field, out);
     fprintf(out, "\n");
     if (!options->sharded_optimizer)

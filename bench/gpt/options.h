@@ -17,6 +17,8 @@ enum { GPT_OVERLAP_ON, GPT_OVERLAP_OFF, GPT_OVERLAP_COMPARE }; /* words of --ove
 
 enum { GPT_ON_HOST, GPT_ON_CUDA }; /* words of --device */
 
+enum { GPT_AUTO, GPT_FLASH, GPT_FUSED, GPT_UNFUSED, GPT_LOCAL }; /* words of --attention-backend */
+
 enum { GPT_COMPARE_LEAST = 6 }; /* steps: a block of each kind */
 
 /* What computes: nothing but sleep, so long as is said here, or the real thing. */
@@ -51,6 +53,7 @@ typedef struct gpt_options {
     const char *compute;
     gpt_timed timed; /* from compute */
     int device;      /* GPT_ON_* */
+    int attention;   /* word of --attention-backend */
     int tokenizer, log_interval;
     bool mock, plan;
     int world_size, plan_rank; /* 0 = as many as there are, or as a plan needs */

@@ -251,6 +251,7 @@ int gpt_options_shape(const gpt_options *o, gpt_shape *shape, gpt_failure *failu
         .rotary_base = (float)o->rotary_base,
         .init_deviation = (float)o->init_deviation,
         .tied = !o->untied,
+        .attention = o->attention < GPT_UNFUSED ? GPT_ATTENTION_AUTO : GPT_ATTENTION_BLOCKS,
         .dtype = o->bf16 ? WEFT_BF16 : WEFT_FP32,
         .tensor = (size_t)o->tensor,
         .sequence_parallel = o->sequence_parallel,

@@ -8,11 +8,15 @@
 
 #include "gpt/failure.h"
 
+/* How a GPU computes attention: fused where its kernels fit, or by blocks of queries always. */
+typedef enum gpt_attention_kind { GPT_ATTENTION_AUTO, GPT_ATTENTION_BLOCKS } gpt_attention_kind;
+
 typedef struct gpt_shape {
     /* said */
     size_t layers, hidden, ffn, heads, groups, channels, sequence, vocabulary, vocabulary_multiple, micro_batch;
     float norm_epsilon, rotary_base, init_deviation;
     bool tied;
+    gpt_attention_kind attention;
     weft_dtype dtype; /* of the parameters, and of what stages send each other */
     size_t tensor;    /* tensor parallel ranks */
     bool sequence_parallel;

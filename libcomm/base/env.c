@@ -34,7 +34,7 @@ static const variable table[] = {
       "where ranks meet: unix:///path, unix://@name, tcp://host:port or file:///folder"},
      TEXT,
      FIELD(rendezvous)},
-    {{"WEFT_IFACE", "names", "any", "interfaces to meet through: prefixes, =whole names, or ^those to avoid"},
+    {{"WEFT_IFACE", "names", "any", "interfaces to meet and send through: prefixes, =whole names, or ^those to avoid"},
      TEXT,
      FIELD(iface)},
     {{"WEFT_BACKEND", "name", "chosen", "backend of comms that name none"}, TEXT, FIELD(backend)},

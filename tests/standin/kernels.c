@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grid.h"
 #include "queue.h"
 
 #define API STANDIN_API
@@ -44,6 +45,8 @@ typedef struct launch {
 static bool run(void *state)
 {
     launch *l = state;
+    standin_range ranges[STANDIN_RANGES];
+    standin_grid_kernel(l->kernel->name, ranges, l->kernel->touches(l->argument, ranges));
     l->kernel->body(l->argument);
     return true;
 }
@@ -55,21 +58,70 @@ static void drop(void *state)
     free(l);
 }
 
+/* ---- how much shared memory a kernel may ask for ---- */
+
+enum { SHARED_GIVEN = 48 * 1024, SHARED_MOST = 227 * 1024 };
+
+typedef struct allowance {
+    const void *function;
+    size_t shared_bytes;
+    struct allowance *next;
+} allowance;
+
+static allowance *allowances;
+
+static allowance *allowance_of(const void *function)
+{
+    allowance *a = allowances;
+    while (a && a->function != function)
+        a = a->next;
+    return a;
+}
+
+API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
+{
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_MOST)
+        return cudaErrorInvalidValue;
+    standin_lock();
+    allowance *a = allowance_of(function);
+    if (!a) {
+        a = malloc(sizeof *a);
+        if (!a)
+            abort();
+        *a = (allowance){function, 0, allowances};
+        allowances = a;
+    }
+    a->shared_bytes = (size_t)value;
+    standin_unlock();
+    return cudaSuccess;
+}
+
+static bool may_share(const void *function, size_t bytes)
+{
+    const allowance *a = allowance_of(function);
+    return bytes <= (a && a->shared_bytes > SHARED_GIVEN ? a->shared_bytes : SHARED_GIVEN);
+}
+
+/* ---- launches ---- */
+
 API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
                                  cudaStream_t handle)
 {
-    enum { THREADS_MOST = 1024, SHARED_MOST = 227 * 1024 };
+    enum { THREADS_MOST = 1024 };
     int device;
     cudaError_t error = cudaGetDevice(&device);
     if (error != cudaSuccess)
         return error;
-    if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z || shared_bytes > SHARED_MOST ||
+    if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z ||
         (size_t)block.x * block.y * block.z > THREADS_MOST)
         return cudaErrorInvalidConfiguration;
     standin_lock();
     const standin_kernel *kernel = find(function);
     cudaStream_t stream = standin_stream_of(handle, device);
-    error = !kernel ? cudaErrorInvalidDeviceFunction : !stream ? cudaErrorInvalidResourceHandle : cudaSuccess;
+    error = !kernel                              ? cudaErrorInvalidDeviceFunction
+            : !stream                            ? cudaErrorInvalidResourceHandle
+            : !may_share(function, shared_bytes) ? cudaErrorInvalidValue
+                                                 : cudaSuccess;
     if (error == cudaSuccess) {
         standin_range ranges[STANDIN_RANGES];
         launch *l = malloc(sizeof *l);
@@ -84,12 +136,6 @@ API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, vo
     }
     standin_unlock();
     return error;
-}
-
-API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
-{
-    (void)function, (void)attribute, (void)value;
-    return cudaSuccess;
 }
 
 /* ---- asked for by nvcc's code: kernels are known by their bodies alone ---- */

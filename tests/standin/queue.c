@@ -56,6 +56,12 @@ int standin_device_count(void)
     return device_count;
 }
 
+uint64_t standin_seed(void)
+{
+    pthread_once(&once, read_environment);
+    return seed;
+}
+
 void standin_lock(void)
 {
     pthread_once(&once, read_environment);

@@ -43,6 +43,7 @@ void standin_unlock(void);
 
 /* Of the environment, once. */
 int standin_device_count(void);
+uint64_t standin_seed(void);
 
 /* With the lock held: */
 cudaStream_t standin_stream_open(int device, bool blocking);

@@ -110,7 +110,7 @@ uint64_t standin_races(void)
     return races;
 }
 
-static void report(const char *text)
+void standin_report(const char *text)
 {
     races++;
     if (on_race) {
@@ -130,7 +130,7 @@ static void report_race(const standin_access *access, bool writes, const block *
              "orders one behind the other",
              access->what, access->stream, writes ? "writes" : "reads", p->begin, p->end, b->bytes, other->what,
              other->stream, other_wrote ? "writes" : "reads");
-    report(text);
+    standin_report(text);
 }
 
 static void report_stranger(const standin_access *access, const standin_range *range)
@@ -138,7 +138,7 @@ static void report_stranger(const standin_access *access, const standin_range *r
     char text[300];
     snprintf(text, sizeof text, "stray: '%s' on stream %d %s %zu bytes that are no memory of the device", access->what,
              access->stream, range->writes ? "writes" : "reads", range->bytes);
-    report(text);
+    standin_report(text);
 }
 
 /* ---- accesses ---- */

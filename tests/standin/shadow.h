@@ -28,4 +28,7 @@ size_t standin_shadow_device_bytes(int device);
 /* Check what an operation touches and note it; races are reported. False if it touches what no device may. */
 bool standin_shadow_touch(const standin_access *access, const standin_range *ranges, size_t count);
 
+/* What is wrong, to whoever standin_on_race() has named. */
+void standin_report(const char *text);
+
 #endif

@@ -60,6 +60,16 @@ def one_gpu_trains_as_the_host():
     check(1, "--bf16", 1e-3)
 
 
+def fused_attention_trains_as_the_host():
+    """Threads of its kernels take turns, which takes time: a few steps, and next to nothing is held out."""
+    for layout, attention in (("", "auto"), ("--tensor-model-parallel-size 2", "flash"), ("", "unfused")):
+        layout = f"--kv-channels 64 --bf16 --split 999,1 --train-iters {FEW} {layout}"
+        ranks = 2 if "tensor" in layout else 1
+        host = train(ranks, layout, "host")[0]
+        gpu = train(ranks, f"{layout} --attention-backend {attention}", "cuda")[0]
+        assert len(gpu) == FEW and all(abs(a - b) <= 1e-3 * a for a, b in zip(host, gpu, strict=True)), (host, gpu)
+
+
 def tensor_and_data_parallel_gpus_train_as_the_host():
     check(4, "--tensor-model-parallel-size 2 --sequence-parallel --ddp-bucket-size 3000", 1e-5)
     check(4, "--tensor-model-parallel-size 2 --bf16", 1e-3, threads=False)
@@ -129,7 +139,8 @@ def modules_for_gpus_are_listed():
 if SEEDS:
     tap.main(many_orders_give_the_same_bits)
 else:
-    tap.main(one_gpu_trains_as_the_host, tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
+    tap.main(one_gpu_trains_as_the_host, fused_attention_trains_as_the_host,
+             tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
              eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow,
              without_overlap_weights_are_the_same, ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told,
              modules_for_gpus_are_listed)

@@ -109,6 +109,27 @@ static void rotate_back(gpt_device *device, const gpt_attention *a, void *dqkv)
                   gpt_cuda_rotate(device->parameter, a, cuda->cosines, cuda->sines, 1, dqkv, device->stream));
 }
 
+static void attention(gpt_device *device, const gpt_attention *a, const void *qkv, void *context, float *logsum)
+{
+    gpt_cuda *cuda = gpt_cuda_of(device);
+    if (cuda->fused)
+        gpt_cuda_note(cuda, "attention", gpt_cuda_fused_attention(a, qkv, context, logsum, device->stream));
+    else
+        gpt_cuda_attention_blocks(cuda, a, qkv, context, logsum);
+}
+
+static void attention_grad(gpt_device *device, const gpt_attention *a, const void *qkv, const void *context,
+                           const float *logsum, const void *dcontext, void *dqkv)
+{
+    gpt_cuda *cuda = gpt_cuda_of(device);
+    if (cuda->fused)
+        gpt_cuda_note(
+            cuda, "gradient of the attention",
+            gpt_cuda_fused_attention_grad(a, qkv, context, logsum, dcontext, cuda->dots, dqkv, device->stream));
+    else
+        gpt_cuda_attention_blocks_grad(cuda, a, qkv, context, logsum, dcontext, dqkv);
+}
+
 static void swiglu(gpt_device *device, size_t rows, size_t width, const void *gate_up, void *y)
 {
     gpt_cuda_note(gpt_cuda_of(device), "SwiGLU",
@@ -241,8 +262,8 @@ static const gpt_ops cuda_ops = {
     .norm_grad = norm_grad,
     .rotate = rotate,
     .rotate_back = rotate_back,
-    .attention = gpt_cuda_attention,
-    .attention_grad = gpt_cuda_attention_grad,
+    .attention = attention,
+    .attention_grad = attention_grad,
     .swiglu = swiglu,
     .swiglu_grad = swiglu_grad,
     .embed = embed,
@@ -262,7 +283,8 @@ static const gpt_ops cuda_ops = {
 static int allocate(gpt_cuda *cuda, const gpt_shape *s, gpt_failure *failure)
 {
     size_t block = s->sequence < GPT_CUDA_QUERY_BLOCK ? s->sequence : GPT_CUDA_QUERY_BLOCK;
-    size_t heads = s->heads / s->groups, scores = heads * block * s->sequence, element = weft_dtype_bytes(s->dtype);
+    size_t heads = s->heads / s->groups, element = weft_dtype_bytes(s->dtype);
+    size_t scores = cuda->fused ? 0 : heads * block * s->sequence, keys = cuda->fused ? 0 : s->sequence * s->channels;
     const struct {
         void *memory; /* a pointer to fill in */
         size_t bytes;
@@ -274,13 +296,13 @@ static int allocate(gpt_cuda *cuda, const gpt_shape *s, gpt_failure *failure)
         {&cuda->scores, scores * sizeof(float)},
         {&cuda->probabilities, scores * element},
         {&cuda->dscores, scores * element},
-        {&cuda->dots, heads * block * sizeof(float)},
-        {&cuda->dkey, s->sequence * s->channels * sizeof(float)},
-        {&cuda->dvalue, s->sequence * s->channels * sizeof(float)},
+        {&cuda->dots, (cuda->fused ? s->local_heads * s->tokens : heads * block) * sizeof(float)},
+        {&cuda->dkey, keys * sizeof(float)},
+        {&cuda->dvalue, keys * sizeof(float)},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         void *memory = NULL;
-        cudaError_t error = cudaMalloc(&memory, parts[i].bytes);
+        cudaError_t error = parts[i].bytes ? cudaMalloc(&memory, parts[i].bytes) : cudaSuccess;
         if (error != cudaSuccess)
             return gpt_fail(failure, EXIT_FAILED, "no memory for %zu bytes of the GPU: %s", parts[i].bytes,
                             cudaGetErrorString(error));
@@ -318,8 +340,9 @@ static int open_cublas(gpt_cuda *cuda, gpt_failure *failure)
         status = cublasSetWorkspace(cuda->cublas, cuda->workspace, WORKSPACE_BYTES);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasGetVersion(cuda->cublas, &version);
-    snprintf(cuda->device.products, sizeof cuda->device.products, "%s by cuBLAS %d.%d",
-             cuda->device.parameter == WEFT_BF16 ? "bf16" : "fp32", version / 10000, version / 100 % 100);
+    snprintf(cuda->device.products, sizeof cuda->device.products, "%s by cuBLAS %d.%d, attention %s",
+             cuda->device.parameter == WEFT_BF16 ? "bf16" : "fp32", version / 10000, version / 100 % 100,
+             cuda->fused ? "fused" : "by blocks of queries");
     return status == CUBLAS_STATUS_SUCCESS
                ? 0
                : gpt_fail(failure, EXIT_FAILED, "cuBLAS cannot be opened: %s", cublasGetStatusString(status));
@@ -346,6 +369,7 @@ int GPT_CUDA_MODULE(const gpt_shape *shape, int index, gpt_device **device_out, 
     if (!cuda)
         return gpt_fail(failure, EXIT_FAILED, "no memory for the device");
     cuda->norm_epsilon = shape->norm_epsilon;
+    cuda->fused = shape->attention == GPT_ATTENTION_AUTO && gpt_cuda_fused_fits(shape->dtype, shape->channels);
     if (open_stream(cuda, index, shape->dtype, failure) || allocate(cuda, shape, failure) ||
         open_cublas(cuda, failure) || fill_angles(cuda, shape, failure)) {
         close_cuda(&cuda->device);

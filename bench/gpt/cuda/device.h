@@ -7,7 +7,8 @@
 #include "gpt/cuda/kernels.h"
 #include "gpt/ops.h"
 
-/* Queries that the attention takes at once: memory for scores grows with the sequence, not with its square. */
+/* Queries that the attention by blocks takes at once: memory for scores grows with the sequence, not with its square.
+ */
 enum { GPT_CUDA_QUERY_BLOCK = 512 };
 
 typedef struct gpt_cuda {
@@ -17,12 +18,14 @@ typedef struct gpt_cuda {
     cublasHandle_t cublas;
     cudaStream_t stream;
     void *workspace;
+    int fused; /* the attention */
     float norm_epsilon;
-    float *cosines, *sines;        /* [sequence][channels / 2] */
-    float *norm_parts;             /* [GPT_CUDA_NORM_PARTS][hidden] */
+    float *cosines, *sines; /* [sequence][channels / 2] */
+    float *norm_parts;      /* [GPT_CUDA_NORM_PARTS][hidden] */
+    float *dots;            /* of the attention: fused, [heads][samples][sequence]; else [heads of a group][block] */
+    /* Only of the attention by blocks: */
     float *scores;                 /* [heads of a group][block][sequence] */
     void *probabilities, *dscores; /* the same, of the parameters' type */
-    float *dots;                   /* [heads of a group][block] */
     float *dkey, *dvalue;          /* of one group: [sequence][channels] */
 } gpt_cuda;
 
@@ -46,9 +49,9 @@ typedef struct gpt_cuda_matrix {
 void gpt_cuda_multiply(gpt_cuda *cuda, size_t m, size_t n, size_t k, float alpha, gpt_cuda_matrix a, gpt_cuda_matrix b,
                        float beta, gpt_cuda_matrix c, size_t batch);
 
-/* The attention, a file of its own. */
-void gpt_cuda_attention(gpt_device *device, const gpt_attention *a, const void *qkv, void *context, float *logsum);
-void gpt_cuda_attention_grad(gpt_device *device, const gpt_attention *a, const void *qkv, const void *context,
-                             const float *logsum, const void *dcontext, void *dqkv);
+/* The attention by blocks of queries, a file of its own. */
+void gpt_cuda_attention_blocks(gpt_cuda *cuda, const gpt_attention *a, const void *qkv, void *context, float *logsum);
+void gpt_cuda_attention_blocks_grad(gpt_cuda *cuda, const gpt_attention *a, const void *qkv, const void *context,
+                                    const float *logsum, const void *dcontext, void *dqkv);
 
 #endif

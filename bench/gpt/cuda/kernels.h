@@ -61,6 +61,15 @@ weft_result gpt_cuda_softmax_grad(weft_dtype dtype, const gpt_cuda_scores *s, co
 weft_result gpt_cuda_store_rows(weft_dtype dtype, size_t rows, size_t width, const float *from, size_t stride, void *to,
                                 weft_stream stream);
 
+/* Attention without scores in memory: of bf16 whose heads have 64 or 128 channels. As gpt_ops has it; the gradient's
+ * scratch is @p dots[head][sample][query]. */
+int gpt_cuda_fused_fits(weft_dtype dtype, size_t channels);
+weft_result gpt_cuda_fused_attention(const gpt_attention *a, const void *qkv, void *context, float *logsum,
+                                     weft_stream stream);
+weft_result gpt_cuda_fused_attention_grad(const gpt_attention *a, const void *qkv, const void *context,
+                                          const float *logsum, const void *dcontext, float *dots, void *dqkv,
+                                          weft_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,12 +21,12 @@
  *     gpt_cuda::launch_rows(row_sums{x, sums, width, rows}, stream); */
 #ifndef WEFT_BENCH_GPT_CUDA_ROWS_H
 #define WEFT_BENCH_GPT_CUDA_ROWS_H
-#include "device/cuda/kernel.h"
+#include "gpt/cuda/warp.h"
 
 namespace gpt_cuda
 {
 
-enum { ROW_THREADS = 256 };
+enum { ROW_WARPS = 8, ROW_THREADS = ROW_WARPS * LANES };
 
 /* One thread alone. */
 struct lone {
@@ -74,15 +74,15 @@ struct block {
     template <typename T, typename Join> WEFT_KERNEL T reduce(T x, Join join) const
     {
 #ifdef __CUDA_ARCH__
-        T *values = reinterpret_cast<T *>(shared);
-        values[threadIdx.x] = x;
-        for (unsigned half = ROW_THREADS / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (threadIdx.x < half)
-                values[threadIdx.x] = join(values[threadIdx.x], values[threadIdx.x + half]);
-        }
+        T *values = reinterpret_cast<T *>(shared); /* one a warp */
+        for (int across = LANES / 2; across > 0; across /= 2)
+            x = join(x, __shfl_xor_sync(0xffffffff, x, across));
+        if (threadIdx.x % LANES == 0)
+            values[threadIdx.x / LANES] = x;
         __syncthreads();
         x = values[0];
+        for (unsigned i = 1; i < ROW_WARPS; i++)
+            x = join(x, values[i]);
         __syncthreads();
 #endif
         return x;
@@ -111,7 +111,7 @@ struct block {
 
 template <typename Kernel> __global__ void __launch_bounds__(ROW_THREADS) each_row(const Kernel kernel)
 {
-    __shared__ double shared[ROW_THREADS];
+    __shared__ double shared[ROW_WARPS];
     const block team = {shared};
     for (size_t row = blockIdx.x; row < kernel.count; row += gridDim.x)
         kernel(row, team);

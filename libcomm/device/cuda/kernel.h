@@ -114,17 +114,23 @@ inline bool tell(const standin_kernel *kernel)
     return true;
 }
 
-/* Queue @p entry, whose one argument is @p argument, with a body for the host. */
+/* Queue @p entry, whose one argument is @p argument, with a body for the host. @p shared_bytes: of a block, besides
+ * what the kernel declares itself. */
 template <typename Argument>
 weft_result launch_as(const void *entry, void (*body)(const void *), unsigned blocks, unsigned threads,
-                      const Argument &argument, weft_stream stream)
+                      const Argument &argument, weft_stream stream, size_t shared_bytes = 0)
 {
+    const size_t given = 48 << 10; /* what a kernel may use without asking */
     static const standin_kernel kernel = {entry, Argument::name(), sizeof argument, ask_touches<Argument>, body};
     static const bool told = tell(&kernel);
     (void)told;
     void *arguments[] = {const_cast<Argument *>(&argument)};
-    cudaError_t error =
-        cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, 0, static_cast<cudaStream_t>(stream.handle));
+    cudaError_t error = cudaSuccess;
+    if (shared_bytes > given)
+        error = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (error == cudaSuccess)
+        error = cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, shared_bytes,
+                                 static_cast<cudaStream_t>(stream.handle));
     if (error == cudaSuccess)
         return WEFT_OK;
     return weft_backend_error(WEFT_E_SYSTEM, "kernel %s: %s", Argument::name(), cudaGetErrorString(error));

@@ -133,6 +133,8 @@ typedef struct weft_backend_facts {
     size_t op_bytes;      /**< Memory wanted for each operation, */
     size_t message_bytes; /**< and for each message of a batch. */
     size_t card_bytes;    /**< Of a card, alike on all members; at most WEFT_BACKEND_CARD_BYTES. */
+    const char *why;      /**< Borrowed. What the score is due to, for weft_info_tell(); NULL = nothing to say. Only if
+                               `size` says that it is there. */
 } weft_backend_facts;
 
 typedef struct weft_backend_comm {

@@ -347,6 +347,7 @@ static const understood taken[] = {
     {"adam-eps", "1e-5", 1e-5, ""},
     {"bf16", NULL, 1, ""},
     {"seed", "42", 42, ""},
+    {"attention-backend", "unfused", 3, ""},
     {"mock-data", NULL, 1, ""},
     {"tokenizer-type", "NullTokenizer", 1, ""},
     {"log-interval", "10", 10, ""},

@@ -86,13 +86,13 @@ static void attend(gpt_cuda *cuda, const gpt_attention *a, const block *b, const
                       a->heads_per_group);
 }
 
-void gpt_cuda_attention(gpt_device *device, const gpt_attention *a, const void *qkv, void *context, float *logsum)
+void gpt_cuda_attention_blocks(gpt_cuda *cuda, const gpt_attention *a, const void *qkv, void *context, float *logsum)
 {
     for (size_t sample = 0; sample < a->samples; sample++)
         for (size_t number = 0; number < a->groups; number++)
             for (size_t first = 0; first < a->sequence; first += GPT_CUDA_QUERY_BLOCK) {
                 block b = block_of(a, sample, number, first);
-                attend(gpt_cuda_of(device), a, &b, qkv, context, logsum);
+                attend(cuda, a, &b, qkv, context, logsum);
             }
 }
 
@@ -157,10 +157,9 @@ static void store(gpt_cuda *cuda, const gpt_attention *a, const float *from, voi
                                       (char *)dqkv + start * element, cuda->device.stream));
 }
 
-void gpt_cuda_attention_grad(gpt_device *device, const gpt_attention *a, const void *qkv, const void *context,
-                             const float *logsum, const void *dcontext, void *dqkv)
+void gpt_cuda_attention_blocks_grad(gpt_cuda *cuda, const gpt_attention *a, const void *qkv, const void *context,
+                                    const float *logsum, const void *dcontext, void *dqkv)
 {
-    gpt_cuda *cuda = gpt_cuda_of(device);
     const grads x = {qkv, context, dcontext, logsum, dqkv};
     size_t last = (a->sequence - 1) / GPT_CUDA_QUERY_BLOCK * GPT_CUDA_QUERY_BLOCK;
     for (size_t sample = 0; sample < a->samples; sample++)
