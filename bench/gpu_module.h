@@ -8,7 +8,7 @@ typedef struct gpu_module {
     char why_not[256]; /* if it was not loaded */
 } gpu_module;
 
-/* Load it: what dlsym() takes; NULL: @p m says why not. */
+/* Load it: its entry, a gpt_cuda_module_function; NULL: @p m says why not. */
 void *gpu_module_find(gpu_module *m);
 
 #endif

@@ -91,6 +91,7 @@ static weft_result fill_operations(weft_buckets *set)
 {
     char text[WEFT_TRACE_LABEL_BYTES];
     WEFT_TRY(weft__reduce_make(set));
+    WEFT_TRY(weft__set_gpu_attach(set));
     weft__gather_make(set);
     snprintf(text, sizeof text, "%s step", set->name);
     set->step_label = weft_trace_label(set->world, text);

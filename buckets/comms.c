@@ -90,7 +90,9 @@ static weft_result start(const weft_buckets *set, const request *r)
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     weft_result result = weft_comm_config_get(r->given, &config);
     config.works = r->works;
-    config.p2p_channels = 0;
+    config.p2p_channels = config.p2p_peer_count = 0;
+    config.p2p_peers = NULL;
+    config.native = NULL; /* it is the given comm's */
     config.flags |= WEFT_COMM_NO_P2P | WEFT__COMM_OWN;
     if (set->gpu && config.device == WEFT_DEVICE_HOST) { /* the given one is only talked on */
         config.device = set->gpu->device->calls->kind;

@@ -62,6 +62,29 @@ weft_result weft__set_gpu_open(weft_buckets *set, weft_device device)
     return make_parts(set);
 }
 
+weft_result weft__set_gpu_attach(weft_buckets *set)
+{
+    uint32_t buffer = UINT32_MAX;
+    bool parallel = false;
+    for (uint32_t i = 0; set->gpu && i < set->bucket_count; i++) {
+        const weft__bucket *bucket = &set->buckets[i];
+        parallel |= weft_comm_size(bucket->lane->shard) > 1;
+        if (bucket->place->buffer == buffer)
+            continue;
+        buffer = bucket->place->buffer;
+        const weft__memory *memory = &set->memory[buffer];
+        const weft_layout_buffer *whole = weft_layout_buffer_at(set->layout, buffer);
+        WEFT_TRY(weft__gpu_attach(bucket->lane->reduce_comm, memory->grads,
+                                  weft__dtype_offset(whole->elements, whole->grad_dtype)));
+        if (bucket->lane->gather_comm)
+            WEFT_TRY(weft__gpu_attach(bucket->lane->gather_comm, memory->params,
+                                      weft__dtype_offset(whole->elements, whole->dtype)));
+    }
+    if (parallel)
+        weft__gpu_warn_of_one_queue();
+    return WEFT_OK;
+}
+
 void weft__set_gpu_close(weft_buckets *set)
 {
     weft__set_gpu *gpu = set->gpu;

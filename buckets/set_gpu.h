@@ -22,6 +22,9 @@ struct weft__set_gpu {
 weft_result weft__set_gpu_open(weft_buckets *set, weft_device device);
 void weft__set_gpu_close(weft_buckets *set);
 
+/* Tell the comms, which are made, of the memory behind the set. */
+weft_result weft__set_gpu_attach(weft_buckets *set);
+
 /* May @p stream be used with the set? E_UNSUPPORTED names the set. */
 weft_result weft__set_takes(const weft_buckets *set, weft_stream stream);
 /* Where the set computes: on the host the calling thread. */

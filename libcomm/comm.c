@@ -62,6 +62,8 @@ static bool bury(weft_comm *comm, bool force)
     if (comm->gpu_word)
         weft__gpu_word_give(comm->world, comm->gpu_word, atomic_load(&comm->verdict) == WEFT_OK);
     free(comm->ranks);
+    free(comm->peers);
+    free(comm->is_peer);
     free(comm->cards);
     free(comm->seen);
     free(comm->messages);
@@ -147,13 +149,26 @@ weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config
 {
     weft_comm_config config = comm->config;
     config.backend = comm->backend->name;
-    config.flags &= ~WEFT__COMM_OWN;
+    config.flags &= ~(WEFT__COMM_OWN | WEFT__COMM_NATIVE);
     return weft__give_sized(config_out, &config, sizeof config, "weft_comm_config");
 }
 
 weft_queues weft_comm_queues(const weft_comm *comm)
 {
     return comm->facts.queues;
+}
+
+weft_result weft_comm_native(weft_comm *comm, void **native_out)
+{
+    if (!comm || !native_out)
+        return weft__fail(WEFT_E_INVALID, "a native communicator without a comm, or without a place for it");
+    WEFT_TRY(weft__comm_usable(comm, comm->facts.caps));
+    void *native = comm->backend->native(comm->backend_comm);
+    if (!native)
+        return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s has no communicator of a library to give",
+                          comm->name, comm->backend->name);
+    *native_out = native;
+    return WEFT_OK;
 }
 
 weft_world *weft_comm_world(const weft_comm *comm)

@@ -11,6 +11,8 @@ struct weft_comm {
     char name[WEFT_COMM_NAME_MAX + 1];
     int rank, size;
     int *ranks;              /* world ranks of the members */
+    int *peers;              /* those of config.p2p_peers, */
+    bool *is_peer;           /* [member]: is one, or this rank itself; NULL: all are */
     weft_comm_config config; /* complete */
     uint64_t timeout_ns;
     uint32_t label;       /* of the name, in the trace */

@@ -19,6 +19,7 @@
 #define WORKS_OF_GPU 256
 #define WORKS_MOST   4096
 #define P2P_CHANNELS 2
+#define CTAS_MOST    1024
 
 /* ------------------------------------------------------------------------------------------- what is asked for */
 
@@ -48,8 +49,24 @@ static weft_result check_members(const weft_world *world, const char *name, cons
     return WEFT_OK;
 }
 
+/* A choice of the environment stands where the config has none. */
+static weft_result complete_ctas(weft_comm_config *config, const weft__env *env)
+{
+    config->most_ctas = config->most_ctas ? config->most_ctas : (uint32_t)env->most_ctas;
+    config->least_ctas = config->least_ctas ? config->least_ctas : (uint32_t)env->least_ctas;
+    if (config->most_ctas > CTAS_MOST || config->least_ctas > CTAS_MOST)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.least_ctas is %u and most_ctas %u: there are %d",
+                          config->least_ctas, config->most_ctas, CTAS_MOST);
+    if (config->most_ctas && config->least_ctas > config->most_ctas)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.least_ctas is %u, more than most_ctas, which is %u",
+                          config->least_ctas, config->most_ctas);
+    return WEFT_OK;
+}
+
 static weft_result complete_config(const weft_world *world, const weft_comm_config *given, weft_comm_config *config)
 {
+    weft__env env;
+    (void)weft__env_read(&env);
     *config = (weft_comm_config){0};
     WEFT_TRY(weft__take_sized(config, sizeof *config, given, "weft_comm_config"));
     if (config->flags & ~(WEFT_COMM_EXACT | WEFT_COMM_NO_P2P | WEFT__COMM_OWN))
@@ -67,8 +84,11 @@ static weft_result complete_config(const weft_world *world, const weft_comm_conf
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_channels is %u, more than 64", config->p2p_channels);
     if (config->device != WEFT_DEVICE_HOST && config->device != WEFT_DEVICE_CUDA)
         return weft__fail(WEFT_E_INVALID, "weft_comm_config.device is %d, which is none", (int)config->device);
-    if (config->reserved)
-        return weft__fail(WEFT_E_INVALID, "weft_comm_config: an unknown field is set");
+    WEFT_TRY(complete_ctas(config, &env));
+    if (no_p2p && config->p2p_peers)
+        return weft__fail(WEFT_E_INVALID, "weft_comm_config.p2p_peers is set, but its flags say that there is no p2p");
+    if (config->native)
+        config->flags |= WEFT__COMM_NATIVE;
     config->timeout_ms = config->timeout_ms ? config->timeout_ms : world->config.timeout_ms;
     if (!config->backend)
         config->backend = world->config.backend;
@@ -167,7 +187,8 @@ static weft_result create_behind(weft_comm *comm)
                                      .count = comm->size,
                                      .ranks = comm->ranks,
                                      .p2p_channels = comm->config.p2p_channels,
-                                     .check = env.check};
+                                     .check = env.check,
+                                     .config = &comm->config};
     weft__progress_enter(world);
     weft__comms_bury(world, false); /* their cards and memory may be wanted */
     comm->next = world->comms;
@@ -191,6 +212,8 @@ static weft_result post_card(weft_comm *comm)
     terms->works = comm->config.works;
     terms->p2p_channels = comm->config.p2p_channels;
     terms->timeout_ms = comm->config.timeout_ms;
+    terms->least_ctas = comm->config.least_ctas;
+    terms->most_ctas = comm->config.most_ctas;
     terms->flags = comm->config.flags;
     terms->backend_card_bytes = (uint32_t)comm->facts.card_bytes;
     for (int i = 0; i < comm->size; i++)
@@ -223,6 +246,32 @@ static weft_result list_members(weft_comm *comm, const int *ranks, int count)
     return WEFT_OK;
 }
 
+/* An own copy of p2p_peers, and who is one of them. */
+static weft_result list_peers(weft_comm *comm)
+{
+    weft_comm_config *config = &comm->config;
+    const int *given = config->p2p_peers;
+    config->p2p_peers = NULL;
+    if (!given)
+        return config->p2p_peer_count ? weft__fail(WEFT_E_INVALID, "comm %s: p2p_peer_count is %u without p2p_peers",
+                                                   comm->name, config->p2p_peer_count)
+                                      : WEFT_OK;
+    comm->peers = weft__alloc(((size_t)config->p2p_peer_count + 1) * sizeof *comm->peers);
+    comm->is_peer = weft__alloc((size_t)comm->size * sizeof *comm->is_peer);
+    if (!comm->peers || !comm->is_peer)
+        return WEFT_E_NO_MEMORY;
+    for (uint32_t i = 0; i < config->p2p_peer_count; i++) {
+        if (given[i] < 0 || given[i] >= comm->size || comm->is_peer[given[i]])
+            return weft__fail(WEFT_E_INVALID, "comm %s: p2p_peers names member %d %s", comm->name, given[i],
+                              given[i] < 0 || given[i] >= comm->size ? "which there is none of" : "twice");
+        comm->peers[i] = given[i];
+        comm->is_peer[given[i]] = true;
+    }
+    comm->is_peer[comm->rank] = true; /* itself always */
+    config->p2p_peers = comm->peers;
+    return WEFT_OK;
+}
+
 static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks, int count,
                              const weft_comm_config *config)
 {
@@ -235,6 +284,7 @@ static weft_result fill_comm(weft_comm *comm, const char *name, const int *ranks
     comm->held_end = &comm->held;
     comm->began_ns = weft__now_ns();
     WEFT_TRY(list_members(comm, ranks, count));
+    WEFT_TRY(list_peers(comm));
     WEFT_TRY(use_name(comm));
     WEFT_TRY(create_behind(comm));
     WEFT_TRY(weft__trace_comm(world->trace, comm));

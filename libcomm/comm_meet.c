@@ -28,6 +28,8 @@ static weft_result compare_terms(const weft_comm *comm, const weft__card_terms *
         {"p2p_channels", theirs->p2p_channels, mine->p2p_channels},
         {"timeout_ms", theirs->timeout_ms, mine->timeout_ms},
         {"flags", theirs->flags, mine->flags},
+        {"least_ctas", theirs->least_ctas, mine->least_ctas},
+        {"most_ctas", theirs->most_ctas, mine->most_ctas},
         {"card_bytes", theirs->backend_card_bytes, mine->backend_card_bytes},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -182,14 +184,40 @@ static weft_result try_to_connect(weft_comm *comm)
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;
 }
 
+/* A library for GPUs connects members in calls that wait for each other, and says nothing of who has not come: a
+ * member may have been here, and not come to connect. */
+static void say_that_it_connects(weft_comm *comm)
+{
+    if (!comm->gpu || !comm->card)
+        return;
+    comm->terms.comes_to_connect = 1;
+    weft__board_renew(comm->card, &comm->terms);
+    weft__control_tell_card(comm->world, comm->card, &comm->terms, comm->ranks, comm->size);
+}
+
+static weft_result name_unconnected(const weft_comm *comm)
+{
+    int absent[64] = {0}, count = 0;
+    char text[128];
+    weft__card_view card;
+    for (int i = 0; comm->gpu && comm->card && i < comm->size && count < 64; i++)
+        if (i != comm->rank &&
+            weft__board_look(comm->world->boards[comm->ranks[i]], comm->key, comm->use->count, &card) &&
+            !card.terms.comes_to_connect)
+            absent[count++] = comm->ranks[i];
+    weft__name_ranks(absent, count, text, sizeof text);
+    return weft__fail(WEFT_E_TIMEOUT, "comm %s: backend %s did not connect its %d members%s%s", comm->name,
+                      comm->backend->name, comm->size, count ? "; not come to connect: " : "", count ? text : "");
+}
+
 static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns)
 {
     long pause_ns = 20000;
     weft_result result;
+    say_that_it_connects(comm);
     while ((result = try_to_connect(comm)) == WEFT_PENDING) {
         if (weft__now_ns() > deadline_ns)
-            return weft__fail(WEFT_E_TIMEOUT, "comm %s: backend %s did not connect its %d members", comm->name,
-                              comm->backend->name, comm->size);
+            return name_unconnected(comm);
         WEFT_TRY(rest(comm, &pause_ns));
         WEFT_TRY(comm->size > 1 ? look_for_cards(comm) : WEFT_OK); /* one may have given up */
     }

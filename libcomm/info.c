@@ -49,13 +49,13 @@ static void name_caps(uint64_t caps, char *text, size_t bytes)
 static void tell_backend(const teller *t, const weft__backend_instance *b, const weft_backend_question *question)
 {
     weft_backend_facts facts = {.size = sizeof facts};
-    char caps[64], score[32];
+    char caps[64], score[128];
     if (b->table->query(question, &facts) != WEFT_OK || facts.score <= WEFT_SCORE_NONE) {
         tell(t, WEFT_INFO_BACKEND, b->table->name, "does not serve these ranks", "");
         return;
     }
     name_caps(facts.caps, caps, sizeof caps);
-    snprintf(score, sizeof score, "score %d", facts.score);
+    snprintf(score, sizeof score, "score %d%s%s", facts.score, facts.why ? ": " : "", facts.why ? facts.why : "");
     tell(t, WEFT_INFO_BACKEND, b->table->name, caps, score);
 }
 
@@ -125,6 +125,11 @@ static void tell_variables(const teller *t)
     }
 }
 
+static void tell_setting(void *cookie, const char *name, const char *value, const char *note)
+{
+    tell(cookie, WEFT_INFO_SETTING, name, value, note);
+}
+
 weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cookie)
 {
     teller t = {visit, cookie};
@@ -143,5 +148,7 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
         WEFT_TRY(tell_ranks(&t, world));
     }
     tell_variables(&t);
+    for (int i = 0; world && i < world->backend_count; i++)
+        world->backends[i].table->tell(world->backends[i].state, tell_setting, &t);
     return WEFT_OK;
 }

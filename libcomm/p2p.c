@@ -17,6 +17,9 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
                           (int)m->kind);
     if ((unsigned)m->peer >= (unsigned)comm->size)
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d of %d", name, what, m->peer, comm->size);
+    if (comm->is_peer && !comm->is_peer[m->peer])
+        return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d, which weft_comm_config.p2p_peers does not name", name,
+                          what, m->peer);
     if (m->channel >= comm->config.p2p_channels)
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d on channel %u of %u", name, what, m->peer, m->channel,
                           comm->config.p2p_channels);

@@ -39,6 +39,7 @@ static const struct {
     [WEFT_INFO_BACKEND] = {"backends, for all ranks", "backends"},
     [WEFT_INFO_CHOICE] = {"a comm of ranks would choose", "choices"},
     [WEFT_INFO_VARIABLE] = {"variables (* = set)", "variables"},
+    [WEFT_INFO_SETTING] = {"libraries below, and what they are set to", "settings"},
 };
 
 typedef struct printer {

@@ -92,13 +92,14 @@ static bool can_stream(const perf_limit *limit, const char *from, char *to)
     return aligned && (uintptr_t)(limit->parts ? (char *)place(limit, from, to, 0) : to) % sizeof(lane) == 0;
 }
 
-/* Four pages in turn: the processor reads ahead in each for itself. Where lane @p k of so many is. */
+/* Eight pages in turn, 256 bytes of each: the processor reads ahead in each for itself. Where lane @p k of them is. */
 static size_t lane_at(size_t k, size_t lanes)
 {
-    const size_t page = 4096 / sizeof(lane), pages = 4, group = k / (page * pages) * (page * pages);
-    if (lanes - group < page * pages)
+    const size_t run = 256 / sizeof(lane), page = 4096 / sizeof(lane), pages = 8;
+    size_t begin = k / (page * pages) * (page * pages), number = (k - begin) / run;
+    if (lanes - begin < page * pages)
         return k;
-    return group + k % pages * page + (k - group) / pages;
+    return begin + number % pages * page + number / pages * run + k % run;
 }
 
 static void copy_past(const perf_limit *limit, const char *from, char *to)

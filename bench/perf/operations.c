@@ -91,15 +91,31 @@ static weft_result start_gather(const perf_subject *s, weft_comm *comm, const vo
     return weft_gather_start(comm, send, recv, s->count, s->dtype, s->root, WEFT_STREAM_HOST, work);
 }
 
+static weft_result run_gather(const perf_subject *s, weft_comm *comm, const void *send, void *recv)
+{
+    return weft_gather_run(comm, send, recv, s->count, s->dtype, s->root, WEFT_STREAM_HOST);
+}
+
 static weft_result start_scatter(const perf_subject *s, weft_comm *comm, const void *send, void *recv, weft_work *work)
 {
     return weft_scatter_start(comm, send, recv, s->count, s->dtype, s->root, WEFT_STREAM_HOST, work);
+}
+
+static weft_result run_scatter(const perf_subject *s, weft_comm *comm, const void *send, void *recv)
+{
+    return weft_scatter_run(comm, send, recv, s->count, s->dtype, s->root, WEFT_STREAM_HOST);
 }
 
 static weft_result start_uneven(const perf_subject *s, weft_comm *comm, const void *send, void *recv, weft_work *work)
 {
     return weft_all_to_allv_start(comm, send, s->send_counts, s->send_offsets, recv, s->recv_counts, s->recv_offsets,
                                   s->dtype, WEFT_STREAM_HOST, work);
+}
+
+static weft_result run_uneven(const perf_subject *s, weft_comm *comm, const void *send, void *recv)
+{
+    return weft_all_to_allv_run(comm, send, s->send_counts, s->send_offsets, recv, s->recv_counts, s->recv_offsets,
+                                s->dtype, WEFT_STREAM_HOST);
 }
 
 static weft_p2p message(const perf_subject *s, weft_p2p_kind kind, int peer, const void *buffer, size_t count)
@@ -109,15 +125,31 @@ static weft_p2p message(const perf_subject *s, weft_p2p_kind kind, int peer, con
 }
 
 /* To the next rank, from the one before. */
-static weft_result start_ring(const perf_subject *s, weft_comm *comm, const void *send, void *recv, weft_work *work)
+static void pass_on(const perf_subject *s, const void *send, void *recv, weft_p2p messages[2])
 {
     int next = (s->rank + 1) % s->ranks, previous = (s->rank + s->ranks - 1) % s->ranks;
-    weft_p2p messages[] = {message(s, WEFT_RECV, previous, recv, s->count),
-                           message(s, WEFT_SEND, next, send, s->count)};
+    messages[0] = message(s, WEFT_RECV, previous, recv, s->count);
+    messages[1] = message(s, WEFT_SEND, next, send, s->count);
+}
+
+static weft_result start_ring(const perf_subject *s, weft_comm *comm, const void *send, void *recv, weft_work *work)
+{
+    weft_p2p messages[2];
     weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    pass_on(s, send, recv, messages);
     batch.messages = messages;
     batch.count = 2;
     return weft_p2p_start(comm, &batch, WEFT_STREAM_HOST, work);
+}
+
+static weft_result run_ring(const perf_subject *s, weft_comm *comm, const void *send, void *recv)
+{
+    weft_p2p messages[2];
+    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    pass_on(s, send, recv, messages);
+    batch.messages = messages;
+    batch.count = 2;
+    return weft_p2p_run(comm, &batch, WEFT_STREAM_HOST);
 }
 
 /* An all-gather in which what is known doubles with every exchange. */
@@ -165,15 +197,10 @@ weft_result perf_start(const perf_subject *s, weft_comm *comm, const void *send,
 
 weft_result perf_run(const perf_subject *s, weft_comm *comm, const void *send, void *recv)
 {
-    if (s->operation->run)
+    if (s->operation->collective < 0)
         return s->operation->run(s, comm, send, recv);
-    if (s->operation->collective >= 0) {
-        weft_collective c = collective_of(s, send, recv);
-        return weft_collective_run(comm, &c, WEFT_STREAM_HOST);
-    }
-    weft_work work;
-    weft_result result = s->operation->start(s, comm, send, recv, &work);
-    return result == WEFT_OK ? weft_work_finish(work, WEFT_STREAM_HOST) : result;
+    weft_collective c = collective_of(s, send, recv);
+    return weft_collective_run(comm, &c, WEFT_STREAM_HOST);
 }
 
 /* ------------------------------------------------------------------------------------------- the table */
@@ -194,13 +221,13 @@ static const perf_operation operations[] = {
      .piece = reduced},
     {"alltoall", EACH, EACH, ALL, ALL, .collective = WEFT_ALL_TO_ALL, .in_place = true, .swaps = true,
      .bus = PERF_OTHERS, .piece = of_each},
-    {"alltoallv", EACH, EACH, ALL, ALL, .collective = -1, .start = start_uneven, .bus = PERF_OTHERS,
+    {"alltoallv", EACH, EACH, ALL, ALL, .collective = -1, .start = start_uneven, .run = run_uneven, .bus = PERF_OTHERS,
      .piece = of_each_uneven, .uneven = true},
-    {"gather", ONE, EACH, ALL, PERF_ROOT, .collective = -1, .start = start_gather, .in_place = true, .bus = PERF_OTHERS,
-     .piece = of_each},
-    {"scatter", EACH, ONE, PERF_ROOT, ALL, .collective = -1, .start = start_scatter, .in_place = true,
-     .bus = PERF_OTHERS, .piece = of_root},
-    {"sendrecv", ONE, ONE, ALL, ALL, .collective = -1, .start = start_ring, .piece = of_previous},
+    {"gather", ONE, EACH, ALL, PERF_ROOT, .collective = -1, .start = start_gather, .run = run_gather, .in_place = true,
+     .bus = PERF_OTHERS, .piece = of_each},
+    {"scatter", EACH, ONE, PERF_ROOT, ALL, .collective = -1, .start = start_scatter, .run = run_scatter,
+     .in_place = true, .bus = PERF_OTHERS, .piece = of_root},
+    {"sendrecv", ONE, ONE, ALL, ALL, .collective = -1, .start = start_ring, .run = run_ring, .piece = of_previous},
     {"hypercube", ONE, EACH, ALL, ALL, .collective = -1, .run = run_hypercube, .in_place = true, .moved = PERF_OTHERS,
      .piece = of_each, .power_of_two = true},
 };

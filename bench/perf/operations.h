@@ -40,8 +40,9 @@ struct perf_operation {
     bool swaps;    /* in place, doing it twice brings the input back */
     perf_factor moved, bus;
     int collective; /* weft_collective_kind; -1 = none: */
-    weft_result (*start)(const perf_subject *s, weft_comm *comm, const void *send, void *recv, weft_work *work_out);
-    weft_result (*run)(const perf_subject *s, weft_comm *comm, const void *send, void *recv); /* not startable */
+    weft_result (*start)(const perf_subject *s, weft_comm *comm, const void *send, void *recv,
+                         weft_work *work_out); /* NULL: cannot be started and finished */
+    weft_result (*run)(const perf_subject *s, weft_comm *comm, const void *send, void *recv);
     perf_piece (*piece)(const perf_subject *s, int index); /* index < perf_pieces() */
     bool uneven;                                           /* parts differ from rank to rank */
     bool power_of_two;                                     /* ranks must be */

@@ -7,9 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <weft/backend.h>
+#include <weft/module.h>
 
 #include "base/env.h"
+#include "base/error.h"
 
 #define HANDLERS_KEPT 32 /* the classic signals: what libraries like to take */
 
@@ -30,19 +33,25 @@ static bool visit_path(const char *folders, bool (*visit)(void *cookie, const ch
     return false;
 }
 
-bool weft__module_folders(bool (*visit)(void *cookie, const char *folder), void *cookie)
+/* @p between: a folder before weft's own, or NULL. */
+static bool visit_all(const char *between, bool (*visit)(void *cookie, const char *folder), void *cookie)
 {
     weft__env env;
     Dl_info own;
     const char *slash;
     char folder[4096];
     (void)weft__env_read(&env);
-    if (visit_path(env.module_path, visit, cookie))
+    if (visit_path(env.module_path, visit, cookie) || (between && *between && visit(cookie, between)))
         return true;
     if (!dladdr((void *)(uintptr_t)weft_backend_done, &own) || !(slash = strrchr(own.dli_fname, '/')))
         return false;
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - own.dli_fname), own.dli_fname);
     return visit(cookie, folder);
+}
+
+bool weft__module_folders(bool (*visit)(void *cookie, const char *folder), void *cookie)
+{
+    return visit_all(NULL, visit, cookie);
 }
 
 /* ------------------------------------------------------------------------------------------- one module */
@@ -87,4 +96,43 @@ void *weft__module_load(const char *path, const char *symbol, const char **why_n
         *why_not = text;
     }
     return found;
+}
+
+/* ------------------------------------------------------------------------------------------- of a program */
+
+typedef struct search {
+    const char *file, *symbol;
+    void *found;
+    char path[4200], why_not[256]; /* of the last that was there */
+} search;
+
+static bool look_in(void *cookie, const char *folder)
+{
+    search *s = cookie;
+    char path[sizeof s->path];
+    const char *why_not;
+    if (snprintf(path, sizeof path, "%s/%s", folder, s->file) >= (int)sizeof path || access(path, F_OK) != 0)
+        return false;
+    memcpy(s->path, path, sizeof path);
+    s->found = weft__module_load(path, s->symbol, &why_not);
+    snprintf(s->why_not, sizeof s->why_not, "%s", why_not ? why_not : "");
+    return s->found;
+}
+
+weft_result weft_module_open(const char *file, const char *folder, const char *symbol, void **symbol_out, char *path,
+                             size_t path_bytes)
+{
+    search s = {.file = file, .symbol = symbol};
+    if (!file || !*file || strchr(file, '/') || !symbol || !symbol_out)
+        return weft__fail(WEFT_E_INVALID, "a module without the name of its file, or of its symbol and a place for it");
+    (void)visit_all(folder, look_in, &s);
+    if (path && path_bytes)
+        snprintf(path, path_bytes, "%s", s.path);
+    if (!s.path[0])
+        return weft__fail(WEFT_E_NOT_FOUND, "there is no %s in WEFT_MODULE_PATH%s%s, or beside weft's library", file,
+                          folder && *folder ? ", in " : "", folder && *folder ? folder : "");
+    if (!s.found)
+        return weft__fail(WEFT_E_UNSUPPORTED, "%.120s cannot be loaded: %s", s.path, s.why_not);
+    *symbol_out = s.found;
+    return WEFT_OK;
 }

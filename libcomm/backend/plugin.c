@@ -111,6 +111,8 @@ void weft__plugins_load(void)
     static bool loaded;
     pthread_mutex_lock(&lock);
     if (!loaded) {
+        /* Built in, but of no use where none of these is looked for: ranks of one host should not poll it. */
+        (void)weft_backend_register(&weft__backend_tcp);
         (void)weft__module_folders(load_folder, NULL);
         loaded = true;
     }

@@ -102,6 +102,23 @@ static void no_hasten(void *comm, weft_op *op)
     (void)comm, (void)op;
 }
 
+static void *no_native(void *comm)
+{
+    (void)comm;
+    return NULL;
+}
+
+static void no_tell(void *state, weft_backend_tell_line *line, void *cookie)
+{
+    (void)state, (void)line, (void)cookie;
+}
+
+static weft_result no_attach(void *comm, void *memory, size_t bytes)
+{
+    (void)comm, (void)memory, (void)bytes;
+    return WEFT_OK;
+}
+
 static const weft_backend unsupported = {
     .query = no_query,
     .open = no_open,
@@ -118,6 +135,9 @@ static const weft_backend unsupported = {
     .arm = no_arm,
     .order = no_order,
     .hasten = no_hasten,
+    .native = no_native,
+    .tell = no_tell,
+    .attach = no_attach,
 };
 
 /* Behind its head a table is nothing but calls. */

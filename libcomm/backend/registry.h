@@ -10,6 +10,7 @@
 extern const weft_backend weft__backend_self;  /* comms of one rank */
 extern const weft_backend weft__backend_local; /* ranks of one machine */
 extern const weft_backend weft__backend_host;  /* ranks of several, by local and a wire */
+extern const weft_backend weft__backend_tcp;   /* ranks anywhere, by sockets; known when modules are */
 
 #define WEFT__BACKENDS 16 /* that there can be */
 

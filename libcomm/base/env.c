@@ -34,7 +34,7 @@ static const variable table[] = {
       "where ranks meet: unix:///path, unix://@name, tcp://host:port or file:///folder"},
      TEXT,
      FIELD(rendezvous)},
-    {{"WEFT_IFACE", "names", "any", "interfaces to meet through: prefixes, =whole names, or ^those to avoid"},
+    {{"WEFT_IFACE", "names", "any", "interfaces to meet and send through: prefixes, =whole names, or ^those to avoid"},
      TEXT,
      FIELD(iface)},
     {{"WEFT_BACKEND", "name", "chosen", "backend of comms that name none"}, TEXT, FIELD(backend)},
@@ -54,6 +54,10 @@ static const variable table[] = {
       "1: compare every operation before it begins, on backends that compare the first 32"},
      NUMBER,
      FIELD(check)},
+    {{"WEFT_MOST_CTAS", "number", "NCCL's", "what operations of a comm may take of a GPU at most, in CTAs"},
+     NUMBER,
+     FIELD(most_ctas)},
+    {{"WEFT_LEAST_CTAS", "number", "NCCL's", "and what they take at least"}, NUMBER, FIELD(least_ctas)},
     {{"WEFT_LOG", "error|warn|info|debug", "warn", "what is said on stderr"}, LEVEL, 0},
 };
 

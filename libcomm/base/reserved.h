@@ -7,6 +7,8 @@
 
 /* In the flags of weft_comm_config: the comm is weft's own. */
 #define WEFT__COMM_OWN UINT32_C(0x80000000)
+/* And it has a communicator that the program made, as on all members. */
+#define WEFT__COMM_NATIVE UINT32_C(0x40000000)
 
 /* E_INVALID if the name is not for a comm with these flags. */
 weft_result weft__reserved_check(const char *name, uint32_t flags);

@@ -8,6 +8,7 @@
 #include <weft/collective.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "comm.h"
 
 weft_result weft__gpu_read_name(const char *what, const char *text, int *index_out)
@@ -111,6 +112,24 @@ weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_
     weft_result result = weft__gpu_told_all(comm, gather(comm, room, mine, all, bytes));
     gpu->calls->release(gpu, room);
     return result;
+}
+
+weft_result weft__gpu_attach(weft_comm *comm, void *memory, size_t bytes)
+{
+    weft__progress_enter(comm->world);
+    weft_result result = weft__wire_call(comm->instance)->attach(comm->backend_comm, memory, bytes);
+    weft__progress_leave(comm->world);
+    return result;
+}
+
+void weft__gpu_warn_of_one_queue(void)
+{
+    static _Atomic bool warned;
+    const char *connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    if (connections && strcmp(connections, "1") == 0 && !atomic_exchange(&warned, true))
+        weft__log(WEFT_LOG_WARN, "CUDA_DEVICE_MAX_CONNECTIONS is 1: all streams of a GPU share one queue, in which "
+                                 "computing waits behind reductions that wait for other ranks, so that little of them "
+                                 "is hidden; leave it unset where gradients are reduced during the backward");
 }
 
 /* ------------------------------------------------------------------------------------------- words */

@@ -23,6 +23,11 @@ weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream);
 weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes);
 /* All-gather of @p bytes of the host from each member of a comm of a GPU, for setting things up. */
 weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes);
+/* @p bytes at @p memory, of the GPU, will be the buffers of operations of this comm, on all its members: a library may
+ * be told. Until the comm is destroyed, which comes before the memory is given back. */
+weft_result weft__gpu_attach(weft_comm *comm, void *memory, size_t bytes);
+/* Operations are going to run beside computing: warn, once, if CUDA is set to have them one after the other. */
+void weft__gpu_warn_of_one_queue(void);
 /* A failure of this rank between operations fails the comm, so that others do not wait for it. Returns @p result. */
 weft_result weft__gpu_told_all(weft_comm *comm, weft_result result);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results stored past the cache, by stores that do not fetch the lines they overwrite. Several pages are worked on in
- * turn: the processor reads ahead in each page for itself, and begins anew in every page. */
+ * turn: the processor reads ahead in each page for itself, and begins anew in every page. Meanwhile it looks up where
+ * the next pages lie, for which the first line of each is asked for. */
 #include <stdbool.h>
 #include <string.h>
 #if defined(__SSE2__)
@@ -27,7 +28,8 @@
 #define LINE  ((size_t)64)
 #define RUN   ((size_t)256) /* bytes of one page before the next one's */
 #define PAGE  ((size_t)4096)
-#define PAGES ((size_t)4)
+#define PAGES ((size_t)8)
+#define GROUP (PAGES * PAGE) /* of pages worked on in turn */
 
 /* Bytes before the first whole line. */
 static size_t head_of(const void *at)
@@ -38,12 +40,19 @@ static size_t head_of(const void *at)
 /* Where the run @p number of @p bytes begins. */
 static size_t run_at(size_t number, size_t bytes)
 {
-    const size_t group = PAGES * PAGE;
-    size_t in_line = number * RUN, begin = in_line / group * group;
-    if (bytes - begin < group)
+    size_t in_line = number * RUN, begin = in_line / GROUP * GROUP;
+    if (bytes - begin < GROUP)
         return in_line;
-    size_t in_group = number % (group / RUN);
+    size_t in_group = number % (GROUP / RUN);
     return begin + in_group % PAGES * PAGE + in_group / PAGES * RUN;
+}
+
+/* Before run @p number, at @p from: if a group begins there, the next one will be needed, here or in the next call. */
+static void announce(const void *from, size_t number)
+{
+    if (number % (GROUP / RUN) == 0)
+        for (uintptr_t at = 0; at < GROUP; at += PAGE)
+            __builtin_prefetch((const void *)((uintptr_t)from + GROUP + at), 0, 2);
 }
 
 /* One run; what is no whole line is stored as usual. */
@@ -77,6 +86,7 @@ void weft__copy_past(void *dst, const void *src, size_t bytes)
         memcpy(to, from, head);
     for (size_t k = 0; k * RUN < rest; k++) {
         size_t at = run_at(k, rest);
+        announce(from + head + at, k);
         stream(to + head + at, from + head + at, weft__least(RUN, rest - at));
     }
     fence();
@@ -145,10 +155,13 @@ void weft__reduce_past(void *const *dsts, int dst_count, const void **sources, i
     bool plain = dtype == WEFT_FP32 && reduction == WEFT_SUM;
     size_t at = 0, part, k = 0;
     for (size_t done = 0; done < bytes; done += part) {
-        size_t next = done < head ? 0 : head + run_at(k++, bytes - head);
+        size_t next = done < head ? 0 : head + run_at(k, bytes - head);
         part = done < head ? head : weft__least(RUN, bytes - next);
         move_on(sources, source_count, (ptrdiff_t)next - (ptrdiff_t)at);
         at = next;
+        for (int i = 0; done >= head && i < source_count; i++)
+            announce(sources[i], k);
+        k += done >= head;
         if (plain && is_lines(dsts, dst_count, at, part) &&
             sum_directly(dsts, dst_count, sources, source_count, at, part))
             continue;

@@ -51,6 +51,8 @@ typedef struct weft__vector {
      * changed meanwhile. */
     void (*reduce_past)(void *const *dsts, int dst_count, const void **sources, int source_count, size_t count,
                         weft_dtype dtype, weft_reduction reduction, int divisor);
+    /* Sums of two arrays, the most common, to two places at once; each may be one of the arrays. */
+    void (*sum_to_both)(float *first, float *second, const float *a, const float *b, size_t count);
     /* The sum of squares of a floating array, the same bits from every table. No square is rounded (of fp64: unless its
      * low half underflows). The error is below (count + 1000) * 2^-104 of the sum, also if an array is split and the
      * parts are added with weft__double2_add(). What is infinite or NaN in double arithmetic is so here; NaN for

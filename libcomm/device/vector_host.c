@@ -130,6 +130,13 @@ static void accumulate(float *dst, const void *src, weft_dtype from, size_t coun
     }
 }
 
+static void sum_to_both(float *first, float *second, const float *a, const float *b, size_t count)
+{
+    WEFT__INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        first[i] = second[i] = a[i] + b[i];
+}
+
 static void adamw_float(weft__adamw_rates rates, size_t count, float *master, float *m, float *v, const float *grad)
 {
     WEFT__INDEPENDENT
@@ -168,6 +175,7 @@ const weft__vector WEFT__JOIN(weft__vector, WEFT__SET) = {
     .reduce = weft__reduce,
     .copy_past = weft__copy_past,
     .reduce_past = weft__reduce_past,
+    .sum_to_both = sum_to_both,
     .sum_of_squares = weft__sum_of_squares,
     .first_nonfinite = weft__first_nonfinite,
     .adamw = adamw,

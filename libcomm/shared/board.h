@@ -34,8 +34,9 @@ typedef struct weft__card_terms {
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
     uint8_t members[WEFT__CARD_MEMBERS / 8];
     char backend[WEFT_BACKEND_NAME_MAX + 1];
-    uint32_t weft_version, works, p2p_channels, timeout_ms, flags;
-    uint64_t given_up_ns; /* when the owner gave up making the comm, as of CLOCK_MONOTONIC, and with what */
+    uint32_t weft_version, works, p2p_channels, timeout_ms, flags, least_ctas, most_ctas;
+    uint32_t comes_to_connect; /* 1: it has met all the others; only of comms of a GPU */
+    uint64_t given_up_ns;      /* when the owner gave up making the comm, as of CLOCK_MONOTONIC, and with what */
     int32_t verdict;
     char verdict_text[180];
     weft__card_stuck stuck;

@@ -59,8 +59,6 @@ static void check_like(const course *c, const course *one)
 
 TEST(hosts_learn_what_one_process_learns)
 {
-    if (getenv("WEFT_TEST_WITHOUT_UCX"))
-        test_skip("%s", getenv("WEFT_TEST_WITHOUT_UCX"));
     course one = train((const char *const[]){GPT, NULL});
     course small = HOSTS("--ddp-bucket-size", "5000"), large = HOSTS("--ddp-bucket-size", "10000000");
     course tensor = HOSTS("--tensor-model-parallel-size", "2");

@@ -12,7 +12,7 @@
 
 #include "harness/ranks.h"
 
-enum { COUNT = 300001, BIG = 1 << 23 }; /* elements: several parts and a rest; so many that they take a while */
+enum { COUNT = 600001, BIG = 1 << 23 }; /* elements: several parts and a rest; so many that they take a while */
 
 static void pause_us(long us)
 {
@@ -188,15 +188,15 @@ TEST(several_who_wait_share_it)
 static void hurry(weft_world *world, void *argument)
 {
     static const trial trials[] = {
-        {WEFT_REDUCE_SCATTER, true, 140000}, {WEFT_ALL_REDUCE, false, 299999}, {WEFT_ALL_GATHER, false, 133333},
-        {WEFT_ALL_TO_ALL, false, 140000},    {WEFT_ALL_REDUCE, true, 270000},  {WEFT_ALL_GATHER, true, 150000},
+        {WEFT_REDUCE_SCATTER, true, 280000}, {WEFT_ALL_REDUCE, false, 599999}, {WEFT_ALL_GATHER, false, 266667},
+        {WEFT_ALL_TO_ALL, false, 280000},    {WEFT_ALL_REDUCE, true, 540000},  {WEFT_ALL_GATHER, true, 300000},
     };
     enum { KINDS = sizeof trials / sizeof *trials, ROUNDS = 3 };
     (void)argument;
     int rank = weft_world_rank(world), ranks = weft_world_size(world);
     weft_comm *comm = all_ranks(world, "share", NULL);
     void *memory;
-    CHECK_OK(weft_memory_alloc(world, 2 * (size_t)ranks * 300000 * sizeof(float), &memory));
+    CHECK_OK(weft_memory_alloc(world, 2 * (size_t)ranks * 600000 * sizeof(float), &memory));
     for (unsigned i = 0; i < KINDS * ROUNDS; i++) {
         const trial *t = &trials[i % KINDS];
         weft_collective c = asked(t, rank, ranks, memory);

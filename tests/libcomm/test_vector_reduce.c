@@ -142,6 +142,26 @@ TEST(sums_past_the_cache_are_those_of_ordinary_stores)
                     check_past(v, (weft_dtype)t, n == 2 && t == WEFT_INT64 ? WEFT_MAX : WEFT_SUM, n, shift);
 }
 
+TEST(sums_to_both_places_are_the_same_in_each)
+{
+    enum { LONG = 1003 };
+    static float a[LONG], b[LONG], own_a[LONG], own_b[LONG], expected[LONG], first[LONG + 1], second[LONG + 1];
+    const weft__vector *v;
+    random_elements(a, LONG, WEFT_FP32, 1);
+    random_elements(b, LONG, WEFT_FP32, 2);
+    for (int s = 0; (v = weft__vector_host_at(s)); s++) {
+        v->reduce(expected, (const void *[]){a, b}, 2, LONG, WEFT_FP32, WEFT_SUM, 1);
+        first[LONG] = second[LONG] = 5;
+        v->sum_to_both(first, second, a, b, LONG);
+        CHECK(memcmp(first, expected, sizeof expected) == 0 && memcmp(second, expected, sizeof expected) == 0);
+        CHECK(first[LONG] == 5 && second[LONG] == 5);
+        memcpy(own_a, a, sizeof a);
+        memcpy(own_b, b, sizeof b);
+        v->sum_to_both(own_a, own_b, own_a, own_b, LONG);
+        CHECK(memcmp(own_a, expected, sizeof expected) == 0 && memcmp(own_b, expected, sizeof expected) == 0);
+    }
+}
+
 TEST(long_arrays_are_reduced_as_short_ones_are)
 {
     enum { LONG = 5000, SOURCES = 5 };

@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of NCCL: communicators, groups, and what they queue on streams. */
-#include <nccl.h>
-#include <pthread.h>
+/* The calls of NCCL that move data: groups, and what they queue on streams. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "nccl_comm.h"
 #include "nccl_move.h"
 #include "standin.h"
 
 #define API STANDIN_API
 
-struct ncclComm {
-    standin_room room;
-    ncclUniqueId id;
-    int rank, ranks, device;
-    pthread_t meeting;
-    bool meets; /* a thread meets the others */
-    _Atomic ncclResult_t state;
-    _Atomic bool aborted;
-    _Atomic int holds; /* of the caller, and of each task */
-    uint64_t rounds;   /* of collectives; only the task at hand */
-    uint64_t queued;   /* tasks */
-    _Atomic uint64_t ended;
+enum {
+    DIFFERS_MS = 1500,        /* that NCCL would hang for ever */
+    RING_FROM_BYTES = 1 << 20 /* what is smaller goes through the tree */
 };
 
 /* What is queued on one stream at once: a collective, or the messages of a group. */
@@ -35,6 +24,7 @@ typedef struct task {
     standin_collective collective;
     standin_message *messages;
     size_t message_count;
+    int differs_ms; /* since ranks were found to ask for different things, as far as it was looked at */
     struct task *next;
 } task;
 
@@ -42,171 +32,16 @@ static _Thread_local struct {
     int depth;
     task *first, **last;
 } group;
-static _Thread_local char last_text[256];
-
-static ncclResult_t fail(ncclResult_t result, const char *text)
-{
-    snprintf(last_text, sizeof last_text, "%s", text);
-    return result;
-}
-
-/* ---- communicators ---- */
-
-API ncclResult_t ncclGetVersion(int *version)
-{
-    *version = NCCL_VERSION_CODE;
-    return ncclSuccess;
-}
-
-API ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
-{
-    standin_room_name(id);
-    return ncclSuccess;
-}
-
-static void pause_us(long us)
-{
-    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
-}
-
-static void *meet(void *memory)
-{
-    ncclComm_t comm = memory;
-    while (!standin_room_full(&comm->room, comm->ranks) && !comm->aborted)
-        pause_us(100);
-    standin_room_forget_name(&comm->id);
-    comm->state = ncclSuccess;
-    return NULL;
-}
-
-static void release(ncclComm_t comm)
-{
-    if (atomic_fetch_sub(&comm->holds, 1) != 1)
-        return;
-    standin_room_leave(&comm->room);
-    free(comm);
-}
-
-API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUniqueId id, int rank,
-                                        ncclConfig_t *config)
-{
-    *comm_out = NULL;
-    if (ranks < 1 || ranks > STANDIN_NCCL_RANKS || rank < 0 || rank >= ranks || !*id.internal)
-        return fail(ncclInvalidArgument, "ranks, rank or id make no sense");
-    if (config && config->magic != 0xcafebeef)
-        return fail(ncclInvalidArgument, "the config was not initialized");
-    ncclComm_t comm = calloc(1, sizeof *comm);
-    if (!comm || cudaGetDevice(&comm->device) != cudaSuccess || !standin_room_enter(&comm->room, &id, ranks)) {
-        free(comm);
-        return fail(ncclSystemError, "no device, or no shared memory");
-    }
-    comm->id = id;
-    comm->rank = rank, comm->ranks = ranks;
-    comm->holds = 1;
-    comm->state = ncclInProgress;
-    *comm_out = comm;
-    if (!config || config->blocking != 0) {
-        meet(comm);
-        return ncclSuccess;
-    }
-    comm->meets = pthread_create(&comm->meeting, NULL, meet, comm) == 0;
-    return comm->meets ? ncclInProgress : fail(ncclSystemError, "no thread");
-}
-
-static ncclResult_t end_comm(ncclComm_t comm, bool abort)
-{
-    if (!comm)
-        return fail(ncclInvalidArgument, "no communicator");
-    if (abort)
-        comm->aborted = true;
-    while (!abort && comm->ended < comm->queued)
-        pause_us(50);
-    if (comm->meets)
-        pthread_join(comm->meeting, NULL);
-    release(comm);
-    return ncclSuccess;
-}
-
-API ncclResult_t ncclCommFinalize(ncclComm_t comm)
-{
-    return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
-}
-
-API ncclResult_t ncclCommDestroy(ncclComm_t comm)
-{
-    return end_comm(comm, false);
-}
-
-API ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
-    return end_comm(comm, true);
-}
-
-API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
-{
-    *error = comm->state;
-    return ncclSuccess;
-}
-
-API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
-{
-    *count = comm->ranks;
-    return ncclSuccess;
-}
-
-API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
-{
-    *device = comm->device;
-    return ncclSuccess;
-}
-
-API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
-{
-    *rank = comm->rank;
-    return ncclSuccess;
-}
-
-API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle)
-{
-    (void)bytes;
-    *handle = memory;
-    return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
-}
-
-API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
-{
-    (void)handle;
-    return comm ? ncclSuccess : fail(ncclInvalidArgument, "no communicator");
-}
-
-API ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
-{
-    return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-API ncclResult_t ncclMemFree(void *memory)
-{
-    return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-API const char *ncclGetErrorString(ncclResult_t result)
-{
-    static const char *const texts[] = {"no error",       "unhandled cuda error", "unhandled system error",
-                                        "internal error", "invalid argument",     "invalid usage",
-                                        "remote error",   "in progress"};
-    return (size_t)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result";
-}
-
-API const char *ncclGetLastError(ncclComm_t comm)
-{
-    (void)comm;
-    return last_text;
-}
 
 /* ---- tasks ---- */
 
-static void report_difference(const task *t)
+/* It hangs, as NCCL does, until somebody aborts it; when nobody does, that is an error. */
+static void report_difference(task *t)
 {
+    if (t->differs_ms++ < DIFFERS_MS) {
+        standin_nccl_pause_us(1000);
+        return;
+    }
     fprintf(stderr, "standin: nccl: rank %d of %d and another ask for different things\n", t->comm->rank,
             t->comm->ranks);
     exit(STANDIN_EXIT);
@@ -245,14 +80,14 @@ static bool step(void *state)
                                  : step_messages(t, &differs);
     if (differs)
         report_difference(t);
-    return done;
+    return done && !differs;
 }
 
 static void drop(void *state)
 {
     task *t = state;
     atomic_fetch_add(&t->comm->ended, 1);
-    release(t->comm);
+    standin_nccl_release(t->comm);
     free(t->messages);
     free(t);
 }
@@ -299,7 +134,54 @@ static ncclResult_t queue(task *t)
     if (error == cudaSuccess)
         return ncclSuccess;
     drop(t);
-    return fail(ncclUnhandledCudaError, cudaGetErrorString((cudaError_t)error));
+    return standin_nccl_fail(ncclUnhandledCudaError, cudaGetErrorString((cudaError_t)error));
+}
+
+/* ---- connecting, when an operation first wants it: the call waits for those at the other end ---- */
+
+static standin_way way_of(const standin_collective *c)
+{
+    size_t bytes = c->asked.count * standin_type_bytes((ncclDataType_t)c->asked.type);
+    bool ring = c->asked.kind == STANDIN_BROADCAST || c->asked.kind == STANDIN_REDUCE || bytes >= RING_FROM_BYTES;
+    return ring ? STANDIN_RING : STANDIN_TREE;
+}
+
+static standin_box *box_of(const ncclComm_t comm, const standin_message *m)
+{
+    int from = m->sends ? comm->rank : m->peer, to = m->sends ? m->peer : comm->rank;
+    return &comm->room.boxes[from * comm->ranks + to];
+}
+
+/* This rank's part. */
+static void begin_to_connect(const task *t)
+{
+    const ncclComm_t comm = t->comm;
+    standin_way way = way_of(&t->collective);
+    if (t->is_collective && !comm->joined[way]) {
+        comm->joined[way] = true;
+        atomic_fetch_add(&comm->room.hall->joined[way], 1);
+    }
+    for (size_t i = 0; i < t->message_count; i++)
+        atomic_fetch_or(&box_of(comm, &t->messages[i])->ends, t->messages[i].sends ? STANDIN_SENDER : STANDIN_RECEIVER);
+}
+
+static bool is_connected(const task *t)
+{
+    const ncclComm_t comm = t->comm;
+    bool connected = !t->is_collective || standin_room_meets(&comm->room, way_of(&t->collective), comm->ranks);
+    for (size_t i = 0; i < t->message_count; i++)
+        connected &= t->messages[i].peer == comm->rank ||
+                     atomic_load(&box_of(comm, &t->messages[i])->ends) == (STANDIN_SENDER | STANDIN_RECEIVER);
+    return connected;
+}
+
+static void connect_all(const task *first)
+{
+    for (const task *t = first; t; t = t->next)
+        begin_to_connect(t);
+    for (const task *t = first; t; t = t->next)
+        while (!is_connected(t) && !t->comm->aborted)
+            standin_nccl_pause_us(50);
 }
 
 /* ---- groups ---- */
@@ -316,10 +198,11 @@ API ncclResult_t ncclGroupStart(void)
 API ncclResult_t ncclGroupEnd(void)
 {
     if (group.depth == 0)
-        return fail(ncclInvalidUsage, "no group was started");
+        return standin_nccl_fail(ncclInvalidUsage, "no group was started");
     if (--group.depth)
         return ncclSuccess;
     ncclResult_t result = ncclSuccess;
+    connect_all(group.first);
     for (task *t = group.first, *next; t; t = next) {
         next = t->next;
         ncclResult_t queued = queue(t);
@@ -331,9 +214,9 @@ API ncclResult_t ncclGroupEnd(void)
 
 static ncclResult_t check(ncclComm_t comm, ncclDataType_t type)
 {
-    return !comm                           ? fail(ncclInvalidArgument, "no communicator")
-           : !standin_type_bytes(type)     ? fail(ncclInvalidArgument, "unknown type")
-           : comm->state == ncclInProgress ? fail(ncclInvalidUsage, "the communicator is not made yet")
+    return !comm                           ? standin_nccl_fail(ncclInvalidArgument, "no communicator")
+           : !standin_type_bytes(type)     ? standin_nccl_fail(ncclInvalidArgument, "unknown type")
+           : comm->state == ncclInProgress ? standin_nccl_fail(ncclInvalidUsage, "the communicator is not made yet")
                                            : ncclSuccess;
 }
 
@@ -356,7 +239,7 @@ static ncclResult_t collective(ncclComm_t comm, cudaStream_t stream, const void 
     if (result != ncclSuccess || !asked->count)
         return result;
     if (asked->root < 0 || asked->root >= comm->ranks)
-        return fail(ncclInvalidArgument, "no such root");
+        return standin_nccl_fail(ncclInvalidArgument, "no such root");
     static _Thread_local task *late; /* by a fault: it comes behind the next */
     ncclGroupStart();
     task *t = add_task(comm, stream);
@@ -419,7 +302,7 @@ static ncclResult_t message(ncclComm_t comm, cudaStream_t stream, const standin_
     if (result != ncclSuccess)
         return result;
     if (m->peer < 0 || m->peer >= comm->ranks)
-        return fail(ncclInvalidArgument, "no such peer");
+        return standin_nccl_fail(ncclInvalidArgument, "no such peer");
     ncclGroupStart();
     task *t = task_of_messages(comm, stream);
     t->messages = realloc(t->messages, (t->message_count + 1) * sizeof *t->messages);

@@ -42,7 +42,8 @@ bool standin_room_enter(standin_room *room, const ncclUniqueId *id, int ranks)
     room->hall = (void *)memory;
     room->seats = (void *)(memory + hall);
     room->boxes = (void *)(memory + hall + seats);
-    atomic_fetch_add(&room->hall->arrived, 1);
+    if (atomic_fetch_add(&room->hall->arrived, 1) + 1 == ranks)
+        shm_unlink(id->internal); /* whoever dies now leaves nothing behind */
     return true;
 }
 
@@ -51,9 +52,9 @@ bool standin_room_full(const standin_room *room, int ranks)
     return atomic_load(&room->hall->arrived) >= ranks;
 }
 
-void standin_room_forget_name(const ncclUniqueId *id)
+bool standin_room_meets(const standin_room *room, standin_way way, int ranks)
 {
-    shm_unlink(id->internal);
+    return atomic_load(&room->hall->joined[way]) >= ranks;
 }
 
 void standin_room_leave(standin_room *room)

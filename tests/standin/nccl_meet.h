@@ -25,15 +25,22 @@ typedef struct standin_seat {
     unsigned char stage[STANDIN_NCCL_STAGE];
 } standin_seat;
 
+enum { STANDIN_SENDER = 1, STANDIN_RECEIVER = 2 };
+
 /* From one rank to another. */
 typedef struct standin_box {
+    _Atomic uint32_t ends;          /* STANDIN_SENDER and STANDIN_RECEIVER, that have called their first message */
     _Atomic uint64_t written, read; /* pieces */
     uint64_t message_bytes, piece_bytes;
     unsigned char piece[STANDIN_NCCL_BOX];
 } standin_box;
 
+/* How NCCL carries collectives: which way, it decides by kind and size, and connects a way when it is first taken. */
+typedef enum standin_way { STANDIN_TREE, STANDIN_RING, STANDIN_WAYS } standin_way;
+
 typedef struct standin_hall {
     _Atomic int arrived;
+    _Atomic int joined[STANDIN_WAYS]; /* ranks that have called an operation that goes this way */
 } standin_hall;
 
 typedef struct standin_room {
@@ -49,8 +56,8 @@ void standin_room_name(ncclUniqueId *id);
 bool standin_room_enter(standin_room *room, const ncclUniqueId *id, int ranks);
 /* Are all there? */
 bool standin_room_full(const standin_room *room, int ranks);
-/* Nobody else will come. */
-void standin_room_forget_name(const ncclUniqueId *id);
+/* Have all called an operation that goes this way? */
+bool standin_room_meets(const standin_room *room, standin_way way, int ranks);
 void standin_room_leave(standin_room *room);
 
 #endif

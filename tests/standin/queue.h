@@ -60,6 +60,7 @@ void standin_device_synchronize(int device);
 void standin_event_destroy(cudaEvent_t event);
 /* Wait until @p event is as it was last recorded, and order this thread behind it. */
 void standin_event_synchronize(cudaEvent_t event);
+/* Is it? Looking orders nothing, or a missing wait would be found or not as threads happen to run. */
 bool standin_event_reached(cudaEvent_t event);
 
 /* The calling thread's clock. */

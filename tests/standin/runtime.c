@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of the CUDA runtime: checks of what they are given, memory, and what they make of streams and events. */
+/* The calls of the CUDA runtime but those on memory: checks of what they are given, and what they make of streams and
+ * events. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "queue.h"
+#include "runtime.h"
 #include "shadow.h"
 
 #define API STANDIN_API
 
-enum { ALIGNMENT = 512, MULTIPROCESSORS = 8, STREAM_BYTES_STAGED = 64 * 1024 };
-static const size_t device_bytes = (size_t)64 << 30;
+enum { MULTIPROCESSORS = 8 };
 
 static _Thread_local cudaError_t last_error;
 static _Thread_local int current;
 static _Thread_local enum cudaStreamCaptureMode thread_mode;
 static cudaStream_t captured_for_all; /* a capture that forbids every thread to look at events */
 
-static cudaError_t end(cudaError_t error)
+int standin_current(void)
+{
+    return current;
+}
+
+cudaError_t standin_end(cudaError_t error)
 {
     if (error != cudaSuccess)
         last_error = error;
@@ -42,10 +48,12 @@ API cudaError_t cudaDriverGetVersion(int *version)
 API cudaError_t cudaGetDeviceCount(int *count)
 {
     *count = standin_device_count();
-    return end(*count ? cudaSuccess : getenv("STANDIN_NO_DRIVER") ? cudaErrorInsufficientDriver : cudaErrorNoDevice);
+    return standin_end(*count                        ? cudaSuccess
+                       : getenv("STANDIN_NO_DRIVER") ? cudaErrorInsufficientDriver
+                                                     : cudaErrorNoDevice);
 }
 
-static cudaError_t check_device(int device)
+cudaError_t standin_check_device(int device)
 {
     return !standin_device_count()                          ? cudaErrorNoDevice
            : device < 0 || device >= standin_device_count() ? cudaErrorInvalidDevice
@@ -55,22 +63,22 @@ static cudaError_t check_device(int device)
 API cudaError_t cudaGetDevice(int *device)
 {
     *device = current;
-    return end(check_device(current));
+    return standin_end(standin_check_device(current));
 }
 
 API cudaError_t cudaSetDevice(int device)
 {
-    cudaError_t error = check_device(device);
+    cudaError_t error = standin_check_device(device);
     if (error == cudaSuccess)
         current = device;
-    return end(error);
+    return standin_end(error);
 }
 
 API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    cudaError_t error = check_device(device);
+    cudaError_t error = standin_check_device(device);
     if (error != cudaSuccess)
-        return end(error);
+        return standin_end(error);
     switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
         *value = MULTIPROCESSORS;
@@ -82,29 +90,29 @@ API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute
         *value = 0;
         return cudaSuccess;
     }
-    return end(cudaErrorInvalidValue);
+    return standin_end(cudaErrorInvalidValue);
 }
 
 API cudaError_t cudaDeviceGetPCIBusId(char *text, int bytes, int device)
 {
-    cudaError_t error = check_device(device);
+    cudaError_t error = standin_check_device(device);
     if (error == cudaSuccess && snprintf(text, (size_t)bytes, "0000:%02x:00.0", device + 1) >= bytes)
         error = cudaErrorInvalidValue;
-    return end(error);
+    return standin_end(error);
 }
 
 API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     *least = 0;
     *greatest = -5;
-    return end(check_device(current));
+    return standin_end(standin_check_device(current));
 }
 
 API cudaError_t cudaDeviceSynchronize(void)
 {
-    cudaError_t error = check_device(current);
+    cudaError_t error = standin_check_device(current);
     if (error != cudaSuccess)
-        return end(error);
+        return standin_end(error);
     standin_lock();
     standin_device_synchronize(current);
     standin_unlock();
@@ -161,204 +169,14 @@ API cudaError_t cudaPeekAtLastError(void)
     return last_error;
 }
 
-/* ---- memory ---- */
-
-static cudaError_t allocate(void **memory, size_t bytes, standin_where where)
-{
-    cudaError_t error = check_device(current);
-    *memory = NULL;
-    if (error != cudaSuccess || !bytes)
-        return end(error);
-    size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    *memory = bytes > device_bytes ? NULL : aligned_alloc(ALIGNMENT, rounded);
-    if (!*memory)
-        return end(cudaErrorMemoryAllocation);
-    memset(*memory, 0xa5, rounded); /* nobody may rely on zeros */
-    standin_lock();
-    standin_shadow_add(*memory, bytes, where, current);
-    standin_unlock();
-    return cudaSuccess;
-}
-
-/* As CUDA, behind everything that its device was given. */
-static cudaError_t release(void *memory, standin_where where)
-{
-    if (!memory)
-        return cudaSuccess;
-    standin_lock();
-    int device;
-    bool known = standin_shadow_find(memory, &device) == where;
-    if (known) {
-        standin_device_synchronize(device);
-        known = standin_shadow_remove(memory, where);
-    }
-    standin_unlock();
-    if (!known)
-        return end(cudaErrorInvalidValue);
-    free(memory);
-    return cudaSuccess;
-}
-
-API cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    return allocate(memory, bytes, STANDIN_DEVICE);
-}
-
-API cudaError_t cudaFree(void *memory)
-{
-    return release(memory, STANDIN_DEVICE);
-}
-
-API cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
-{
-    (void)flags;
-    return allocate(memory, bytes, STANDIN_PINNED);
-}
-
-API cudaError_t cudaMallocHost(void **memory, size_t bytes)
-{
-    return allocate(memory, bytes, STANDIN_PINNED);
-}
-
-API cudaError_t cudaFreeHost(void *memory)
-{
-    return release(memory, STANDIN_PINNED);
-}
-
-API cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
-{
-    standin_lock();
-    *total = device_bytes;
-    *left = device_bytes - standin_shadow_device_bytes(current);
-    standin_unlock();
-    return end(check_device(current));
-}
-
-API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory)
-{
-    int device;
-    standin_lock();
-    standin_where where = standin_shadow_find(memory, &device);
-    standin_unlock();
-    memset(attributes, 0, sizeof *attributes);
-    attributes->device = where == STANDIN_UNKNOWN ? -2 : device;
-    attributes->type = where == STANDIN_DEVICE   ? cudaMemoryTypeDevice
-                       : where == STANDIN_PINNED ? cudaMemoryTypeHost
-                                                 : cudaMemoryTypeUnregistered;
-    attributes->devicePointer = where == STANDIN_UNKNOWN ? NULL : (void *)memory;
-    attributes->hostPointer = where == STANDIN_DEVICE ? NULL : (void *)memory;
-    return cudaSuccess;
-}
-
-/* ---- copies ---- */
-
-typedef struct copy {
-    void *to;
-    const void *from; /* NULL: fill with `byte` */
-    int byte;
-    size_t bytes;
-    void *staged; /* what pageable memory held when the call was made */
-} copy;
-
-static bool run_copy(void *state)
-{
-    copy *c = state;
-    if (c->from)
-        memmove(c->to, c->from, c->bytes);
-    else
-        memset(c->to, c->byte, c->bytes);
-    return true;
-}
-
-static void free_copy(void *state)
-{
-    copy *c = state;
-    free(c->staged);
-    free(c);
-}
-
-/* Queue @p what: ranges of memory that is not the device's are left out, so pageable memory is copied or waited for. */
-static cudaError_t queue_copy(const char *name, const copy *what, cudaStream_t handle, bool wait)
-{
-    int device;
-    standin_range ranges[2];
-    size_t count = 0;
-    copy *c = malloc(sizeof *c);
-    if (!c)
-        return end(cudaErrorMemoryAllocation);
-    *c = *what;
-    standin_lock();
-    cudaStream_t stream = standin_stream_of(handle, current);
-    bool from_host = c->from && standin_shadow_find(c->from, &device) == STANDIN_UNKNOWN;
-    bool to_host = standin_shadow_find(c->to, &device) == STANDIN_UNKNOWN;
-    if (from_host && (c->staged = malloc(c->bytes ? c->bytes : 1)) != NULL)
-        c->from = memcpy(c->staged, c->from, c->bytes);
-    else if (c->from)
-        ranges[count++] = (standin_range){c->from, c->bytes, false};
-    if (!to_host)
-        ranges[count++] = (standin_range){c->to, c->bytes, true};
-    cudaError_t error = cudaErrorInvalidResourceHandle;
-    if (stream)
-        error = standin_stream_task(stream, &(standin_task){name, ranges, count, run_copy, free_copy, c});
-    if (error != cudaSuccess || stream->capturing)
-        free_copy(c);
-    else if (wait || to_host)
-        standin_stream_synchronize(stream);
-    standin_unlock();
-    return end(error);
-}
-
-static cudaError_t copy_bytes(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream,
-                              bool wait)
-{
-    cudaError_t error = check_device(current);
-    if (error != cudaSuccess)
-        return end(error);
-    if ((unsigned)kind > cudaMemcpyDefault)
-        return end(cudaErrorInvalidMemcpyDirection);
-    if (bytes && (!to || !from))
-        return end(cudaErrorInvalidValue);
-    return bytes ? queue_copy("copy", &(copy){.to = to, .from = from, .bytes = bytes}, stream, wait) : cudaSuccess;
-}
-
-API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
-{
-    return copy_bytes(to, from, bytes, kind, stream, false);
-}
-
-API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
-{
-    return copy_bytes(to, from, bytes, kind, cudaStreamLegacy, true);
-}
-
-static cudaError_t fill_bytes(void *memory, int byte, size_t bytes, cudaStream_t stream, bool wait)
-{
-    cudaError_t error = check_device(current);
-    if (error != cudaSuccess)
-        return end(error);
-    if (bytes && !memory)
-        return end(cudaErrorInvalidValue);
-    return bytes ? queue_copy("set", &(copy){.to = memory, .byte = byte, .bytes = bytes}, stream, wait) : cudaSuccess;
-}
-
-API cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t stream)
-{
-    return fill_bytes(memory, byte, bytes, stream, false);
-}
-
-API cudaError_t cudaMemset(void *memory, int byte, size_t bytes)
-{
-    return fill_bytes(memory, byte, bytes, cudaStreamLegacy, true);
-}
-
 /* ---- streams ---- */
 
 API cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
 {
     (void)priority;
-    cudaError_t error = check_device(current);
+    cudaError_t error = standin_check_device(current);
     if (error != cudaSuccess)
-        return end(error);
+        return standin_end(error);
     standin_lock();
     *stream = standin_stream_open(current, !(flags & cudaStreamNonBlocking));
     standin_unlock();
@@ -378,7 +196,7 @@ API cudaError_t cudaStreamCreate(cudaStream_t *stream)
 /* The lock, and the stream of a handle: NULL without the lock if there is none. */
 static cudaStream_t take_stream(cudaStream_t handle)
 {
-    if (check_device(current) != cudaSuccess)
+    if (standin_check_device(current) != cudaSuccess)
         return NULL;
     standin_lock();
     cudaStream_t stream = standin_stream_of(handle, current);
@@ -398,7 +216,7 @@ API cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     standin_stream_close(stream);
     standin_unlock();
     return cudaSuccess;
@@ -408,24 +226,24 @@ API cudaError_t cudaStreamQuery(cudaStream_t handle)
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     cudaError_t error = check_capture(stream);
     if (error == cudaSuccess && !standin_stream_idle(stream))
         error = cudaErrorNotReady;
     standin_unlock();
-    return end(error);
+    return standin_end(error);
 }
 
 API cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     cudaError_t error = check_capture(stream);
     if (error == cudaSuccess)
         standin_stream_synchronize(stream);
     standin_unlock();
-    return end(error);
+    return standin_end(error);
 }
 
 API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags)
@@ -433,7 +251,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsi
     (void)flags;
     cudaStream_t stream = event ? take_stream(handle) : NULL;
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     if (!stream->capturing && !standin_fault("wait"))
         standin_stream_wait(stream, event);
     standin_unlock();
@@ -444,7 +262,7 @@ API cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptu
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     if (mode == cudaStreamCaptureModeGlobal)
         captured_for_all = stream;
     stream->capturing = true;
@@ -466,26 +284,56 @@ API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     cudaError_t error = stream->invalidated ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
     stream->capturing = stream->invalidated = false;
     if (captured_for_all == stream)
         captured_for_all = NULL;
     *graph = NULL;
     standin_unlock();
-    return end(error);
+    return standin_end(error);
 }
 
 API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
 {
     cudaStream_t stream = take_stream(handle);
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     *status = stream->invalidated ? cudaStreamCaptureStatusInvalidated
               : stream->capturing ? cudaStreamCaptureStatusActive
                                   : cudaStreamCaptureStatusNone;
     standin_unlock();
     return cudaSuccess;
+}
+
+/* ---- calls of the host ---- */
+
+typedef struct host_call {
+    cudaHostFn_t function;
+    void *argument;
+} host_call;
+
+static bool run_host_call(void *state)
+{
+    host_call *call = state;
+    call->function(call->argument);
+    return true;
+}
+
+API cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *argument)
+{
+    host_call *call = function ? malloc(sizeof *call) : NULL;
+    cudaStream_t stream = call ? take_stream(handle) : NULL;
+    cudaError_t error = stream ? check_capture(stream) : cudaErrorInvalidResourceHandle;
+    if (error == cudaSuccess) {
+        *call = (host_call){function, argument};
+        error = standin_stream_task(stream, &(standin_task){"call of the host", NULL, 0, run_host_call, free, call});
+    }
+    if (stream)
+        standin_unlock();
+    if (error != cudaSuccess)
+        free(call);
+    return standin_end(error);
 }
 
 /* ---- events ---- */
@@ -494,7 +342,7 @@ API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     *event = calloc(1, sizeof **event);
     if (!*event)
-        return end(cudaErrorMemoryAllocation);
+        return standin_end(cudaErrorMemoryAllocation);
     (*event)->timed = !(flags & cudaEventDisableTiming);
     return cudaSuccess;
 }
@@ -507,7 +355,7 @@ API cudaError_t cudaEventCreate(cudaEvent_t *event)
 API cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     if (!event)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     standin_lock();
     standin_event_destroy(event);
     standin_unlock();
@@ -518,7 +366,7 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
 {
     cudaStream_t stream = event ? take_stream(handle) : NULL;
     if (!stream)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     if (!stream->capturing)
         standin_stream_record(standin_fault("record") ? standin_stream_of(cudaStreamLegacy, current) : stream, event);
     standin_unlock();
@@ -528,20 +376,20 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
 API cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     if (!event)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     standin_lock();
     bool forbidden = captured_for_all && thread_mode != cudaStreamCaptureModeRelaxed;
     if (forbidden)
         captured_for_all->invalidated = true;
     bool reached = !forbidden && standin_event_reached(event);
     standin_unlock();
-    return reached ? cudaSuccess : end(forbidden ? cudaErrorStreamCaptureUnsupported : cudaErrorNotReady);
+    return reached ? cudaSuccess : standin_end(forbidden ? cudaErrorStreamCaptureUnsupported : cudaErrorNotReady);
 }
 
 API cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     if (!event)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     standin_lock();
     standin_event_synchronize(event);
     standin_unlock();
@@ -551,10 +399,10 @@ API cudaError_t cudaEventSynchronize(cudaEvent_t event)
 API cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
     if (!from || !to || !from->timed || !to->timed)
-        return end(cudaErrorInvalidResourceHandle);
+        return standin_end(cudaErrorInvalidResourceHandle);
     standin_lock();
     bool reached = from->last && to->last && from->last->reached && to->last->reached;
     *ms = reached ? (float)((double)to->last->reached_ns - (double)from->last->reached_ns) * 1e-6f : 0;
     standin_unlock();
-    return reached ? cudaSuccess : end(cudaErrorNotReady);
+    return reached ? cudaSuccess : standin_end(cudaErrorNotReady);
 }

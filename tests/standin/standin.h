@@ -8,7 +8,8 @@
  * STANDIN_SEED (of the draw, 1), STANDIN_QUEUES ("streams", or "one": all streams of a device are one in-order queue,
  * the strictest that CUDA allows), STANDIN_FAULT ("wait:N": the Nth wait of a stream of device 0 for an event is left
  * out; "record:N": its Nth event is recorded on another stream; "swap:N": its Nth operation of NCCL changes places with
- * the next of its communicator), to see that faults are found. */
+ * the next of its communicator; "async:N": its Nth question for errors of NCCL is answered with one), to see that
+ * faults are found. */
 #ifndef STANDIN_H
 #define STANDIN_H
 #include <stdbool.h>
@@ -59,6 +60,10 @@ typedef struct standin_task {
     void (*done)(void *state);
     void *state;
 } standin_task;
+/* Buffers that communicators of this process know. */
+STANDIN_API int standin_nccl_registered(void);
+/* What a communicator, an ncclComm_t, was told that its operations take. */
+STANDIN_API void standin_nccl_ctas(void *comm, int *least_out, int *most_out);
 /* Queue it; a cudaError_t. @p stream is a cudaStream_t. */
 STANDIN_API int standin_queue(void *stream, const standin_task *task);
 

@@ -269,6 +269,9 @@ TEST(the_first_nonfinite_is_the_lowest)
     OK(calls->first_nonfinite(device, memory, 5000, WEFT_FP32, 1000, there, stream));
     first = 5000;
     check_bytes(there, &first, sizeof first, "first", 5000, 0);
+    calls->release(device, memory);
+    calls->release(device, there);
+    free(values);
     close_device();
 }
 

@@ -392,3 +392,51 @@ TEST(what_a_gpu_cannot_do_is_refused)
 {
     ranks_as_threads(2, NULL, refuse, NULL);
 }
+
+/* ---- what is told ---- */
+
+static _Atomic int warnings;
+
+static void count_warnings(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level;
+    warnings += strstr(line, "CUDA_DEVICE_MAX_CONNECTIONS is 1: all streams of a GPU share one queue") != NULL;
+}
+
+static void make_two_sets(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "dp", NULL);
+    weft_params *params = make_params(WEFT_BF16);
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = comm;
+    weft_buckets *sets[2];
+    for (int i = 0; i < 2; i++) {
+        weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+        config.device = WEFT_DEVICE_CUDA;
+        config.name = i ? "second" : "first";
+        OK(weft_buckets_create(params, &comms, &config, &sets[i]));
+    }
+    OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(standin_nccl_registered(), 2 * 2 * 2); /* ranks, sets, values and gradients */
+    OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_buckets_destroy(sets[0]);
+    weft_buckets_destroy(sets[1]);
+    OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    CHECK_INT(standin_nccl_registered(), 0);
+    weft_params_destroy(params);
+    weft_comm_destroy(comm);
+}
+
+TEST(nccl_knows_the_memory_of_buckets_as_long_as_they_live)
+{
+    ranks_as_threads(2, NULL, make_two_sets, NULL);
+}
+
+TEST(one_queue_for_all_streams_is_warned_of_once)
+{
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    weft_log_set(WEFT_LOG_WARN, count_warnings, NULL);
+    ranks_as_threads(2, NULL, make_two_sets, NULL);
+    CHECK_INT(warnings, 1);
+}

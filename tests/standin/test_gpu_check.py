@@ -24,9 +24,43 @@ def a_shape_is_trained_on_the_stand_in():
     assert code == 0 and re.search(r"speed +tiny +\d+ tokens/s +0.0% of the bf16 peak", text), text
 
 
+def operations_are_timed_and_messages_run_beside_a_backward():
+    code, text = run("--part", "kernels", "--shape", "tiny", "--modules", modules, "--ms", "1", "--message", "64k")
+    assert code == 0, text
+    rows = re.findall(r"kernels +(\S.*?) {2,}(\d+) x ([\d.]+) ms = ([\d.]+) ms +([\d.]+)% of a microbatch", text)
+    assert len(rows) == 27 and abs(sum(float(row[4]) for row in rows) - 100) < 2, text
+    times = {name: int(times) for name, times, *_ in rows}
+    assert times["qkv"] == 2 and times["norm"] == 5 and times["logits"] == 1, times  # of two layers
+    assert re.search(r"NCCL with one rank +8192 values +right", text), text
+    beside = r"messages, backward +[\d.]+ ms, [\d.]+ ms, both [\d.]+ ms +-?\d+% of the shorter hidden"
+    assert re.search(beside, text), text
+
+
+def a_part_ends_when_its_time_is_over():
+    names = runpy.run_path(check)
+    names["Clock"].give(-1)
+    try:
+        names["output_of"](["true"], 60)
+    except names["Failed"] as failure:
+        assert "its time is over" in str(failure)
+        names["Clock"].give(0.2)
+        try:
+            names["output_of"](["sleep", "60"], 60)
+        except names["Failed"] as late:
+            assert "sleep did not end in 0 s" in str(late)
+            return
+    assert False, "it went on"
+
+
+def all_parts_but_torch_fit_eight_minutes():
+    seconds = runpy.run_path(check)["SECONDS"]
+    assert sum(seconds.values()) - seconds["torch"] <= 480 and seconds["values"] <= 180, seconds
+    assert seconds["speed"] + seconds["kernels"] <= 240, seconds
+
+
 def a_part_that_fails_is_told():
     code, text = run("--part", "speed", "--shape", "tiny", "--modules", modules, STANDIN_DEVICES="0")
-    says = "speed   FAILED: code 1: weft: --device cuda: no CUDA device: no CUDA-capable device"
+    says = "speed    FAILED: code 1: weft: --device cuda: no CUDA device: no CUDA-capable device"
     assert code == 1 and says in text, text
 
 
@@ -43,5 +77,6 @@ def operations_of_a_token_are_those_of_the_published_figure():
     assert abs(part - 0.4) < 0.003, part
 
 
-tap.main(a_shape_is_trained_on_the_stand_in, a_part_that_fails_is_told, wrong_options_are_named,
-         operations_of_a_token_are_those_of_the_published_figure)
+tap.main(a_shape_is_trained_on_the_stand_in, operations_are_timed_and_messages_run_beside_a_backward,
+         a_part_ends_when_its_time_is_over, all_parts_but_torch_fit_eight_minutes, a_part_that_fails_is_told,
+         wrong_options_are_named, operations_of_a_token_are_those_of_the_published_figure)

@@ -1,46 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comms of a GPU: what is started runs behind the caller's stream, and what the caller queues next behind it, with the
  * values of a naive sum; nothing blocks the host, and nothing is accessed out of order. */
-#include <cuda_runtime_api.h>
+#include "gpu_comm.h"
+
 #include <stdlib.h>
 #include <unistd.h>
-#include <weft/cuda.h>
-
-#include "harness/ranks.h"
-#include "standin.h"
-
-#define OK(call) CHECK_MSG((call) == WEFT_OK, "%s: %s", #call, weft_last_error())
 
 enum { RANKS = 4, COUNT = 20000 };
-
-static weft_comm *gpu_comm(weft_world *world, const char *name)
-{
-    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.device = WEFT_DEVICE_CUDA;
-    return all_ranks(world, name, &config);
-}
-
-static cudaStream_t new_stream(void)
-{
-    cudaStream_t stream;
-    CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    return stream;
-}
-
-static float *new_floats(weft_world *world, size_t count)
-{
-    void *memory;
-    OK(weft_memory_alloc_on(world, WEFT_DEVICE_CUDA, count * sizeof(float), &memory));
-    return memory;
-}
-
-/* The rank's GPU, current. */
-static void use_gpu(weft_world *world)
-{
-    int index;
-    OK(weft_world_device(world, WEFT_DEVICE_CUDA, &index));
-    CHECK_INT(cudaSetDevice(index), cudaSuccess);
-}
 
 static void put(float *there, const float *values, size_t count, cudaStream_t stream)
 {

@@ -262,6 +262,7 @@ TEST(products_are_those_of_a_naive_loop)
                     CHECK_INT(z[g * M * N + j * M + i], 2 * sum + (float)(g * M * N + j * M + i));
                 }
     }
+    OK(cublasDestroy(handle));
 }
 
 /* ---- NCCL ---- */

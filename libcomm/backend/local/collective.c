@@ -112,15 +112,18 @@ static void greet(weft__local_comm *lc, weft_op *op)
             weft__local_wake(lc, i);
 }
 
-/* Sums over their own inputs, and exchanges in place, find what they overwrite in the cache: they have just read it. */
+/* Sums over their own inputs, and exchanges in place, find what they overwrite in the cache: they have just read it.
+ * Of an all-gather in place this rank's own part is not moved. */
 static bool is_cold(weft__local_comm *lc, const weft_op *op)
 {
     const weft_collective *c = &op->what;
     const weft__collective_row *row = &weft__collectives[c->kind];
-    size_t part = c->count * weft__dtype_bytes(c->dtype);
-    size_t written = part * weft__parts(row->recv, lc->count), read = part * weft__most_parts(row, lc->count);
     const unsigned char *send = c->send, *recv = c->recv;
-    size_t sent = part * weft__parts(row->send, lc->count);
+    size_t part = c->count * weft__dtype_bytes(c->dtype), sent = part * weft__parts(row->send, lc->count);
+    bool gathers = row->send == WEFT__ONE_PART && row->recv == WEFT__PART_PER_RANK;
+    size_t lies_there = gathers && send == recv + weft__local_stride(op) * (size_t)lc->rank ? part : 0;
+    size_t written = part * weft__parts(row->recv, lc->count) - lies_there;
+    size_t read = part * weft__most_parts(row, lc->count) - lies_there;
     bool over_input = row->reduces || (row->send == WEFT__PART_PER_RANK && row->recv == row->send);
     bool in_place = over_input && send && recv >= send && recv < send + sent;
     if (!weft__concerns(row->receivers, lc->rank, c->root) || !recv)

@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-#define BLOCK ((size_t)16 << 10) /* of a fused sum: stays in the first-level cache until all have it */
+#define BLOCK ((size_t)16 << 10)  /* of a fused sum: stays in the first-level cache until all have it */
+#define LONG  ((size_t)128 << 10) /* a slice of one */
 
 static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 {
@@ -280,6 +281,15 @@ static void sum_by_blocks(weft__local_comm *lc, const weft_op *op, int targets, 
     }
 }
 
+/* Storing both results at once saves a pass where both lie in this core's cache. Where the other rank has looked at its
+ * own since, each of those stores waits for the one before, and copying a block at a time is faster: for short slices,
+ * since of long ones the caches do not hold all. */
+static bool goes_to_both(const weft__local_comm *lc, const weft_op *op, const weft__move *move, int targets)
+{
+    const weft_collective *c = &op->what;
+    return c->dtype == WEFT_FP32 && c->reduction == WEFT_SUM && lc->count == 2 && targets == 2 && move->bytes >= LONG;
+}
+
 /* The next part of a slice: summed, to all who want it. */
 static size_t fused_part(weft__local_comm *lc, const weft_op *op, weft__move *move)
 {
@@ -291,6 +301,9 @@ static size_t fused_part(weft__local_comm *lc, const weft_op *op, weft__move *mo
     if (lc->plan.past)
         lc->local->vector->reduce_past(lc->targets, targets, lc->sources, lc->count, part / weft__dtype_bytes(c->dtype),
                                        c->dtype, c->reduction, divisor_of(lc, op));
+    else if (goes_to_both(lc, op, move, targets))
+        lc->local->vector->sum_to_both(lc->targets[0], lc->targets[1], lc->sources[0], lc->sources[1],
+                                       part / sizeof(float));
     else
         sum_by_blocks(lc, op, targets, part);
     move->done += part;

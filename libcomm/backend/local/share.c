@@ -5,7 +5,7 @@
  * its end. Nobody lets go before all parts are done: until then somebody may read and write anywhere. */
 #include "backend/local/local.h"
 
-#define LEAST   ((size_t)1 << 20)
+#define LEAST   ((size_t)2 << 20)
 #define FEW     4     /* parts that an owner who is at them is left to do alone */
 #define LOST_NS 30000 /* without a claim: a few times what a part takes */
 #define AWAY_NS 3000  /* longer than from turn to turn */

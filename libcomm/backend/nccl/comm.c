@@ -6,7 +6,7 @@
 
 #include "backend/nccl/nccl_backend.h"
 
-#define STUCK_NS 5e9 /* what NCCL has not let go of by then is given up */
+#define STUCK_MS 5000
 
 weft_result weft__nccl_told(const char *name, const char *what, ncclResult_t result)
 {
@@ -44,52 +44,117 @@ void weft__nccl_core_release(weft__nccl_core *core)
     if (atomic_fetch_sub(&core->holds, 1) != 1)
         return;
     for (uint32_t i = 0; i < core->lane_count; i++) {
-        if (core->lanes[i].comm)
+        if (core->lanes[i].comm && !core->lanes[i].is_given)
             (void)ncclCommAbort(core->lanes[i].comm);
+        if (core->lanes[i].stream)
+            (void)cudaStreamSynchronize(core->lanes[i].stream); /* calls of the host use the core */
         if (core->lanes[i].stream)
             (void)cudaStreamDestroy(core->lanes[i].stream);
     }
-    if (core->scratch)
-        (void)cudaFree(core->scratch);
+    (void)cudaFree(core->scratch);
+    (void)cudaFree(core->words);
+    (void)cudaFreeHost(core->mine);
+    (void)cudaFreeHost(core->told);
+    free(core->ranks);
+    free(core->peers);
     free(core);
 }
 
 /* Collectives come first: computing waits for them as a whole. */
 static cudaError_t make_lanes(const weft__nccl *nccl, weft__nccl_core *core)
 {
-    cudaError_t error = cudaMalloc((void **)&core->scratch, (size_t)core->count + 2);
+    size_t count = (size_t)core->count;
+    size_t bytes = count + 2 > WEFT__NCCL_SCRATCH_BYTES ? count + 2 : WEFT__NCCL_SCRATCH_BYTES;
+    cudaError_t error = cudaMalloc((void **)&core->scratch, bytes);
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&core->words, (1 + count) * sizeof *core->words);
+    if (error == cudaSuccess)
+        error = cudaHostAlloc((void **)&core->told, count * sizeof *core->told, cudaHostAllocPortable);
+    if (error == cudaSuccess)
+        error = cudaHostAlloc((void **)&core->mine, core->works * sizeof *core->mine, cudaHostAllocPortable);
     for (uint32_t i = 0; i < core->lane_count && error == cudaSuccess; i++)
         error = cudaStreamCreateWithPriority(&core->lanes[i].stream, cudaStreamNonBlocking, nccl->greatest);
     return error;
 }
 
+/* Those named, or all of a comm that is small enough. */
+static bool list_peers(weft__nccl_core *core, const weft_backend_comm *what)
+{
+    bool few = what->count <= WEFT__NCCL_CONNECTED_MOST;
+    const int *named = what->config->p2p_peers;
+    core->exchanges = few && what->p2p_channels;
+    core->peer_count = named ? what->config->p2p_peer_count : few && what->p2p_channels ? (uint32_t)what->count : 0;
+    core->peers = malloc(((size_t)core->peer_count + 1) * sizeof *core->peers);
+    core->ranks = malloc((size_t)what->count * sizeof *core->ranks);
+    if (!core->peers || !core->ranks)
+        return false;
+    for (uint32_t i = 0; i < core->peer_count; i++)
+        core->peers[i] = named ? named[i] : (int)i;
+    memcpy(core->ranks, what->ranks, (size_t)what->count * sizeof *core->ranks);
+    return true;
+}
+
+/* A communicator of the program's is of the same members, or none. */
+static weft_result take_native(const weft__nccl_comm *nc, const weft_backend_comm *what, weft__nccl_lane *lane)
+{
+    ncclComm_t given = what->config->native;
+    int count = -1, rank = -1, device = -1;
+    if (!given)
+        return WEFT_OK;
+    ncclResult_t result = ncclCommCount(given, &count);
+    if (result == ncclSuccess)
+        result = ncclCommUserRank(given, &rank);
+    if (result == ncclSuccess)
+        result = ncclCommCuDevice(given, &device);
+    if (result != ncclSuccess)
+        return weft__nccl_told(what->name, "the given communicator", result);
+    if (count != what->count || rank != what->rank)
+        return weft_backend_error(WEFT_E_INVALID,
+                                  "comm %s: this is rank %d of %d, but rank %d of %d in the given communicator",
+                                  what->name, what->rank, what->count, rank, count);
+    if (device != nc->nccl->device)
+        return weft_backend_error(WEFT_E_INVALID, "comm %s: this rank has GPU %d, but the given communicator GPU %d",
+                                  what->name, nc->nccl->device, device);
+    lane->comm = given;
+    lane->is_given = true;
+    return WEFT_OK;
+}
+
 static weft_result make_core(weft__nccl_comm *nc, const weft_backend_comm *what)
 {
-    uint32_t lanes = what->p2p_channels ? WEFT__NCCL_LANES : 1;
-    nc->core = calloc(1, sizeof *nc->core);
-    if (!nc->core)
+    weft__nccl_core *core = nc->core = calloc(1, sizeof *nc->core);
+    if (!core)
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);
-    nc->core->holds = 1;
-    nc->core->device = nc->nccl->device;
-    nc->core->rank = what->rank, nc->core->count = what->count;
-    nc->core->lane_count = lanes;
-    nc->core->connects = what->count <= WEFT__NCCL_CONNECTED_MOST;
-    cudaError_t error = make_lanes(nc->nccl, nc->core);
+    core->holds = 1;
+    core->device = nc->nccl->device;
+    core->rank = what->rank, core->count = what->count;
+    core->lane_count = what->p2p_channels ? WEFT__NCCL_LANES : 1;
+    core->least_ctas = what->config->least_ctas, core->most_ctas = what->config->most_ctas;
+    core->works = what->config->works;
+    if (!list_peers(core, what))
+        return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);
+    weft_result given = take_native(nc, what, &core->lanes[WEFT__NCCL_COLLECTIVES]);
+    if (given != WEFT_OK)
+        return given;
+    cudaError_t error = make_lanes(nc->nccl, core);
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&nc->entry, cudaEventDisableTiming);
     return weft__nccl_cuda_told(nc->name, "streams and events of it", error);
 }
 
 /* Member 0 says where communicators meet. */
-static weft_result write_card(weft__nccl_comm *nc, unsigned char *card)
+static weft_result write_card(weft__nccl_comm *nc, unsigned char *bytes)
 {
+    weft__nccl_card card = {.check = nc->check};
     for (uint32_t i = 0; i < nc->core->lane_count && nc->core->rank == 0; i++) {
-        ncclUniqueId *id = &nc->core->ids[i];
-        ncclResult_t result = ncclGetUniqueId(id);
+        if (nc->core->lanes[i].is_given)
+            continue;
+        ncclResult_t result = ncclGetUniqueId(&card.ids[i]);
         if (result != ncclSuccess)
             return weft__nccl_told(nc->name, "an id for a communicator", result);
-        memcpy(card + i * sizeof *id, id, sizeof *id);
     }
+    memcpy(nc->core->ids, card.ids, sizeof card.ids);
+    memcpy(bytes, &card, sizeof card);
     return WEFT_OK;
 }
 
@@ -102,6 +167,10 @@ weft_result weft__nccl_comm_create(void *state, const weft_backend_comm *what, v
     *comm_out = nc;
     nc->nccl = state;
     nc->comm = what->comm;
+    nc->check = what->check;
+    if (!what->config)
+        return weft_backend_error(WEFT_E_UNSUPPORTED, "comm %s: nccl is no part of another backend", what->name);
+    nc->stuck_ns = 1e6 * (what->config->timeout_ms < STUCK_MS ? what->config->timeout_ms : STUCK_MS);
     nc->serial = 0x6e63636c00000001u + atomic_fetch_add(&serial, 1);
     snprintf(nc->name, sizeof nc->name, "%s", what->name);
     nc->tail = &nc->head;
@@ -115,12 +184,23 @@ weft_result weft__nccl_comm_create(void *state, const weft_backend_comm *what, v
     return result;
 }
 
+/* Where communicators meet; and what is compared by one is compared by all. */
+static void read_cards(weft__nccl_comm *nc, const unsigned char *cards)
+{
+    for (int i = 0; i < nc->core->count && nc->core->count > 1; i++) {
+        weft__nccl_card card;
+        memcpy(&card, cards + (size_t)i * sizeof card, sizeof card);
+        nc->check |= card.check != 0;
+        if (i == 0)
+            memcpy(nc->core->ids, card.ids, sizeof card.ids);
+    }
+}
+
 weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards)
 {
     weft__nccl_comm *nc = comm;
     if (nc->phase == WEFT__NCCL_NEW) {
-        if (nc->core->rank > 0)
-            memcpy(nc->core->ids, cards, nc->core->lane_count * sizeof *nc->core->ids);
+        read_cards(nc, cards);
         nc->phase = WEFT__NCCL_CONNECTING;
         weft__nccl_help(nc->core, weft__nccl_connect_all);
     }
@@ -140,6 +220,8 @@ void weft__nccl_comm_abort(void *comm, weft_result result, const char *text)
     weft__nccl_comm *nc = comm;
     (void)text;
     nc->verdict = result;
+    if (nc->core)
+        atomic_store(&nc->core->ending, true);
     if (nc->phase == WEFT__NCCL_READY) {
         nc->phase = WEFT__NCCL_ENDING;
         nc->ending_since = 0;
@@ -162,12 +244,12 @@ static double since_abort(weft__nccl_comm *nc)
 bool weft__nccl_end_aborted(weft__nccl_comm *nc)
 {
     bool helped = atomic_load(&nc->core->helped), stuck = !helped || nc->core->result != WEFT_OK;
-    if (!helped && since_abort(nc) < STUCK_NS)
+    if (!helped && since_abort(nc) < nc->stuck_ns)
         return false;
     nc->phase = WEFT__NCCL_ENDED;
     if (stuck)
         weft_backend_fail(nc->comm, WEFT_E_STUCK, "comm %s: NCCL has not ended its operations: %s", nc->name,
-                          helped ? nc->core->text : "it was given 5 s");
+                          helped ? nc->core->text : "it was given time enough");
     weft__nccl_give_back(nc, stuck ? WEFT_E_STUCK : nc->verdict);
     return true;
 }
@@ -176,6 +258,10 @@ void weft__nccl_comm_leave(void *comm)
 {
     weft__nccl_comm *nc = comm;
     nc->left = true;
+    if (nc->phase == WEFT__NCCL_READY)
+        weft__nccl_detach_all(nc); /* the memory may go next */
+    if (nc->core)
+        atomic_store(&nc->core->ending, true);
     nc->head = NULL;
     nc->tail = &nc->head;
 }
@@ -189,6 +275,12 @@ static void unlink_comm(weft__nccl_comm *nc)
         }
 }
 
+void *weft__nccl_native(void *comm)
+{
+    const weft__nccl_comm *nc = comm;
+    return nc->phase == WEFT__NCCL_READY ? nc->core->lanes[WEFT__NCCL_COLLECTIVES].comm : NULL;
+}
+
 void weft__nccl_comm_destroy(void *comm)
 {
     weft__nccl_comm *nc = comm;
@@ -198,6 +290,7 @@ void weft__nccl_comm_destroy(void *comm)
     if (nc->entry)
         (void)cudaEventDestroy(nc->entry);
     free(nc->events);
+    free(nc->attached);
     if (nc->core)
         weft__nccl_help_last(nc->core, nc->phase == WEFT__NCCL_READY ? weft__nccl_destroy_all : NULL);
     free(nc);

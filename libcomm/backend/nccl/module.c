@@ -46,6 +46,7 @@ static weft_result create(void *state, const weft_backend_comm *what, void **com
         int before = weft__nccl_enter(nccl);
         (void)cudaDeviceGetStreamPriorityRange(&nccl->least, &nccl->greatest);
         weft__nccl_leave(before);
+        weft__nccl_log_settings();
     }
     return weft__nccl_comm_create(state, what, comm_out, card);
 }
@@ -125,7 +126,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     facts->queues = WEFT_QUEUES_ONE;
     facts->score = WEFT_SCORE_SAME_HOST;
     facts->op_bytes = sizeof(weft__nccl_op);
-    facts->card_bytes = WEFT__NCCL_LANES * sizeof(ncclUniqueId);
+    facts->card_bytes = sizeof(weft__nccl_card);
     return WEFT_OK;
 }
 
@@ -151,6 +152,9 @@ const weft_backend *WEFT_BACKEND_MODULE(void)
         .fd = descriptor,
         .arm = arm,
         .order = weft__nccl_order,
+        .native = weft__nccl_native,
+        .tell = weft__nccl_tell,
+        .attach = weft__nccl_attach,
     };
     return &table;
 }

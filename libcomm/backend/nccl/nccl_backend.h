@@ -16,13 +16,27 @@ enum {
     WEFT__NCCL_COLLECTIVES, /* the lanes */
     WEFT__NCCL_MESSAGES,
     WEFT__NCCL_LANES,
-    WEFT__NCCL_CONNECTED_MOST = 64 /* members: of more, pairs connect when they first meet */
+    WEFT__NCCL_CONNECTED_MOST = 64, /* members: of more, only pairs that are named are connected */
+    WEFT__NCCL_COMPARED = 32        /* operations of a comm, or all if a member wants that */
 };
 
 typedef struct weft__nccl_lane {
     ncclComm_t comm;
     cudaStream_t stream;
+    bool is_given; /* the program's communicator: it goes only if the comm fails */
 } weft__nccl_lane;
+
+/* What a member asks for, as all tell each other. */
+typedef struct weft__nccl_word {
+    uint64_t number; /* of the operation */
+    weft_asked asked;
+} weft__nccl_word;
+
+/* What a member tells the others when a comm is made. */
+typedef struct weft__nccl_card {
+    ncclUniqueId ids[WEFT__NCCL_LANES]; /* where communicators meet: of member 0 */
+    uint32_t check;                     /* every operation is to be compared */
+} weft__nccl_card;
 
 typedef enum weft__nccl_phase {
     WEFT__NCCL_NEW,
@@ -57,14 +71,27 @@ typedef struct weft__nccl_op {
 typedef struct weft__nccl_core {
     _Atomic int holds;
     int device, rank, count;
+    int *ranks; /* world ranks of the members */
+    int *peers; /* members to connect for messages */
+    uint32_t peer_count;
+    bool exchanges; /* pairs are connected for all-to-alls too */
+    uint32_t least_ctas, most_ctas;
     uint32_t lane_count;
-    bool connects; /* pairs, at once */
     ncclUniqueId ids[WEFT__NCCL_LANES];
     weft__nccl_lane lanes[WEFT__NCCL_LANES];
-    unsigned char *scratch; /* of the device: a byte for barriers, then for connecting */
+    unsigned char *scratch; /* of the device: for barriers, and for connecting */
     _Atomic bool helped;    /* the helper is done, */
     weft_result result;     /* and so it went */
     char text[256];
+
+    /* Comparing. */
+    weft__nccl_word *mine; /* [works], of the host: what this member asks for */
+    uint32_t works;
+    weft__nccl_word *words; /* of the device: this member's, then those of all */
+    weft__nccl_word *told;  /* [count], of the host: the same */
+    _Atomic bool differs;   /* they do, as `difference` says; the lane stands still */
+    _Atomic bool ending;    /* it may go on: everything is aborted */
+    char difference[256];
 } weft__nccl_core;
 
 struct weft__nccl_comm {
@@ -74,12 +101,16 @@ struct weft__nccl_comm {
     weft__nccl_core *core;
     weft__nccl_phase phase;
     bool left;
+    bool check;      /* every operation is compared */
+    double stuck_ns; /* what NCCL has not let go of by then, from an abort on, is given up */
     uint64_t serial;
     cudaEvent_t entry;   /* of the stream that an operation runs after */
     cudaEvent_t *events; /* all that were made, to be given back */
     size_t event_count, event_room;
     weft_op *head, **tail; /* queued, in the order of their start */
     weft_result verdict;
+    void **attached; /* handles of memory that NCCL knows, for the collectives */
+    size_t attached_count;
     uint64_t ending_since, looked; /* ticks: since the abort; when NCCL was asked for errors */
     weft__nccl_comm *next;
 };
@@ -90,6 +121,7 @@ weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards);
 void weft__nccl_comm_abort(void *comm, weft_result result, const char *text);
 void weft__nccl_comm_leave(void *comm);
 void weft__nccl_comm_destroy(void *comm);
+void *weft__nccl_native(void *comm);
 /* Let go of the parts that helpers share; the last one waits for the GPU. */
 void weft__nccl_core_release(weft__nccl_core *core);
 /* Is the abort done, or has it taken too long? Then what was taken is given back. True: something happened. */
@@ -103,11 +135,37 @@ bool weft__nccl_look(weft__nccl_comm *nc);
 /* Give back everything. */
 void weft__nccl_give_back(weft__nccl_comm *nc, weft_result result);
 
+/* compare.c */
+/* Queue that members tell each other what they ask for with @p op, and that the lane stands still if it differs. */
+weft_result weft__nccl_compare(weft__nccl_comm *nc, const weft_op *op);
+/* Fail the comm if it has. */
+void weft__nccl_tell_difference(weft__nccl_comm *nc);
+
+/* settings.c: NCCL, its calls that not every version has, and what it is set to. */
+typedef struct weft__nccl_calls {
+    int version;
+    ncclResult_t (*comm_register)(const ncclComm_t comm, void *memory, size_t bytes, void **handle);
+    ncclResult_t (*comm_deregister)(const ncclComm_t comm, void *handle);
+} weft__nccl_calls;
+const weft__nccl_calls *weft__nccl_library(void);
+void weft__nccl_tell(void *state, weft_backend_tell_line *line, void *cookie);
+/* The same for the log, once a process. */
+void weft__nccl_log_settings(void);
+weft_result weft__nccl_attach(void *comm, void *memory, size_t bytes);
+void weft__nccl_detach_all(weft__nccl_comm *nc);
+
+/* connect.c */
+enum { WEFT__NCCL_SCRATCH_BYTES = 4 << 20 }; /* of the largest operation that connects, which is for large ones */
+/* Make the communicators of a comm, and every connection that its operations will use. A helper's job. */
+void weft__nccl_connect_all(weft__nccl_core *core);
+
 /* helper.c: what waits for peers, or for the whole GPU as giving memory back does, runs in a thread. */
 void weft__nccl_help(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
 /* The same with the caller's own hold, which is let go behind the job. */
 void weft__nccl_help_last(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
-void weft__nccl_connect_all(weft__nccl_core *core);
+/* Does the job fail so? Then the core tells. */
+bool weft__nccl_failed(weft__nccl_core *core, const char *what, ncclResult_t result);
+bool weft__nccl_failed_in_cuda(weft__nccl_core *core, const char *what, cudaError_t error);
 void weft__nccl_abort_all(weft__nccl_core *core);
 void weft__nccl_destroy_all(weft__nccl_core *core);
 

@@ -198,13 +198,31 @@ static bool is_captured(const weft_op *op)
            status == cudaStreamCaptureStatusActive;
 }
 
-static weft_result cannot_connect(const weft__nccl_comm *nc)
+/* No start may wait for another rank: what is not connected is refused. */
+static weft_result check_pairs(const weft__nccl_comm *nc, const weft_op *op)
 {
-    return weft_backend_error(
-        WEFT_E_CAPTURE,
-        "comm %s: pairs of more than %d ranks connect when they first meet, which is not possible "
-        "while a stream is being captured",
-        nc->name, WEFT__NCCL_CONNECTED_MOST);
+    bool exchange = !op->is_p2p && op->what.kind == WEFT_ALL_TO_ALL;
+    if (exchange && !nc->core->exchanges && nc->core->count > 1)
+        return weft_backend_error(WEFT_E_UNSUPPORTED,
+                                  "comm %s: an all-to-all wants every pair of members connected, as in comms with p2p "
+                                  "channels of up to %d members",
+                                  nc->name, WEFT__NCCL_CONNECTED_MOST);
+    bool others = false;
+    for (uint32_t i = 0; op->is_p2p && i < op->message_count; i++)
+        others |= op->messages[i].peer != nc->core->rank;
+    if (others && !nc->core->peer_count)
+        return weft_backend_error(WEFT_E_UNSUPPORTED,
+                                  "comm %s: of %d members, more than %d, only those are connected for messages that "
+                                  "weft_comm_config.p2p_peers names",
+                                  nc->name, nc->core->count, WEFT__NCCL_CONNECTED_MOST);
+    return WEFT_OK;
+}
+
+/* All members come to the same answer. */
+static bool is_compared(const weft__nccl_comm *nc, const weft_op *op)
+{
+    const weft__nccl_op *own = op->memory;
+    return !op->is_p2p && !own->captured && nc->core->count > 1 && (nc->check || op->number <= WEFT__NCCL_COMPARED);
 }
 
 weft_result weft__nccl_start(void *comm, weft_op *op)
@@ -214,7 +232,9 @@ weft_result weft__nccl_start(void *comm, weft_op *op)
     uint32_t lanes = lanes_of(op);
     int before = weft__nccl_enter(nc->nccl);
     own->captured = is_captured(op);
-    weft_result result = op->is_p2p && own->captured && !nc->core->connects ? cannot_connect(nc) : WEFT_OK;
+    weft_result result = check_pairs(nc, op);
+    if (result == WEFT_OK && is_compared(nc, op)) /* ahead of the caller's stream: the sooner */
+        result = weft__nccl_compare(nc, op);
     if (result == WEFT_OK)
         result = weft__nccl_cuda_told(nc->name, "waiting for a stream", order_lanes(nc, op, lanes));
     if (result == WEFT_OK)
@@ -289,6 +309,7 @@ static void ask_for_errors(weft__nccl_comm *nc)
 bool weft__nccl_look(weft__nccl_comm *nc)
 {
     bool moved = false;
+    weft__nccl_tell_difference(nc);
     /* Those of different lanes overtake each other. */
     for (weft_op **link = &nc->head; *link;) {
         weft_op *op = *link;

@@ -19,11 +19,13 @@ void weft__ucx_endpoint_break(weft__ucx_endpoint *endpoint, ucs_status_t status)
     if (endpoint->status != UCS_OK)
         return;
     endpoint->status = status;
-    weft__ucx_rank_lost(endpoint->ucx, endpoint->rank, status);
+    weft__net_rank_lost(endpoint->ucx->net, endpoint->rank, ucs_status_string(status));
 }
 
-weft_result weft__ucx_endpoint_make(weft__ucx *ucx, int rank, const unsigned char *address)
+weft_result weft__ucx_reach(void *state, int rank, const unsigned char *address, size_t bytes)
 {
+    (void)bytes;
+    weft__ucx *ucx = state;
     weft__ucx_endpoint *endpoint = &ucx->endpoints[rank];
     if (endpoint->ep)
         return WEFT_OK;
@@ -40,7 +42,15 @@ weft_result weft__ucx_endpoint_make(weft__ucx *ucx, int rank, const unsigned cha
     endpoint->ep = NULL;
     return weft_backend_error(status == UCS_ERR_NO_MEMORY ? WEFT_E_NO_MEMORY : WEFT_E_SYSTEM,
                               "ucx: rank %d cannot reach rank %d: %s (UCX_TLS and UCX_NET_DEVICES say by what means)",
-                              weft_world_rank(ucx->world), rank, ucs_status_string(status));
+                              weft_world_rank(ucx->net->world), rank, ucs_status_string(status));
+}
+
+const char *weft__ucx_lost(void *state, int rank)
+{
+    const weft__ucx_endpoint *endpoint = &((weft__ucx *)state)->endpoints[rank];
+    if (endpoint->ep && endpoint->status == UCS_OK)
+        return NULL;
+    return ucs_status_string(endpoint->ep ? endpoint->status : UCS_ERR_NOT_CONNECTED);
 }
 
 /* ------------------------------------------------------------------------------------------- farewell */
@@ -54,34 +64,34 @@ static void said(void *request, ucs_status_t status, void *data)
     ucp_request_free(request);
 }
 
-static void say(weft__ucx_endpoint *endpoint, weft__ucx_what what, weft__ucx_head *record)
+static void say(weft__ucx_endpoint *endpoint, weft__net_what what, weft__net_head *record)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_AM_SEND_FLAG_EAGER,
                                        .cb.send = said};
     if (!endpoint->ep || endpoint->status != UCS_OK)
         return;
-    *record = (weft__ucx_head){.what = (uint8_t)what, .member = (uint32_t)weft_world_rank(endpoint->ucx->world)};
+    *record = (weft__net_head){.what = (uint8_t)what, .member = (uint32_t)weft_world_rank(endpoint->ucx->net->world)};
     ucs_status_ptr_t request = ucp_am_send_nbx(endpoint->ep, 0, NULL, 0, record, sizeof *record, &param);
     endpoint->ucx->unflushed = true;
     if (UCS_PTR_IS_ERR(request))
         weft__ucx_endpoint_break(endpoint, UCS_PTR_STATUS(request));
 }
 
-void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__ucx_head *head)
+void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__net_head *head)
 {
-    if (head->member >= (uint32_t)weft_world_size(ucx->world))
+    if (head->member >= (uint32_t)weft_world_size(ucx->net->world))
         return;
     weft__ucx_endpoint *endpoint = &ucx->endpoints[head->member];
-    if (head->what == WEFT__UCX_ANSWER)
+    if (head->what == WEFT__NET_ANSWER)
         endpoint->answered = true;
     else
-        say(endpoint, WEFT__UCX_ANSWER, &endpoint->answer);
+        say(endpoint, WEFT__NET_ANSWER, &endpoint->answer);
 }
 
 static bool all_answered(const weft__ucx *ucx)
 {
-    for (int r = 0; r < weft_world_size(ucx->world); r++) {
+    for (int r = 0; r < weft_world_size(ucx->net->world); r++) {
         const weft__ucx_endpoint *endpoint = &ucx->endpoints[r];
         if (endpoint->ep && endpoint->status == UCS_OK && !endpoint->answered)
             return false;
@@ -91,15 +101,15 @@ static bool all_answered(const weft__ucx *ucx)
 
 static double now_ns(const weft__ucx *ucx)
 {
-    return weft_trace_ns(ucx->world, weft__ucx_ticks(ucx));
+    return weft_trace_ns(ucx->net->world, weft__net_ticks(ucx->net));
 }
 
 /* Until all have answered; those who do not are computing and want nothing, if what was sent has left. */
 static void take_leave(weft__ucx *ucx)
 {
     double began = now_ns(ucx);
-    for (int r = 0; r < weft_world_size(ucx->world); r++)
-        say(&ucx->endpoints[r], WEFT__UCX_FAREWELL, &ucx->endpoints[r].farewell);
+    for (int r = 0; r < weft_world_size(ucx->net->world); r++)
+        say(&ucx->endpoints[r], WEFT__NET_FAREWELL, &ucx->endpoints[r].farewell);
     for (double waited = 0; waited < FLUSH_NS && !all_answered(ucx); waited = now_ns(ucx) - began) {
         if (!ucp_worker_progress(ucx->worker))
             sched_yield();
@@ -113,7 +123,7 @@ void weft__ucx_endpoints_close(weft__ucx *ucx)
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     take_leave(ucx);
     double began = now_ns(ucx);
-    for (int r = 0; r < weft_world_size(ucx->world); r++) {
+    for (int r = 0; r < weft_world_size(ucx->net->world); r++) {
         weft__ucx_endpoint *endpoint = &ucx->endpoints[r];
         if (!endpoint->ep)
             continue;

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ucx.h"
+
+/* It fits into one segment of UCX's TCP transport (64 KiB, its own heads included), so that it is read at once and
+ * handed to us where it lies. */
+#define RECORD_BYTES ((size_t)1022 * 64)
 
 /* ------------------------------------------------------------------------------------------- opening */
 
@@ -36,6 +41,31 @@ static ucs_status_t configure(ucp_config_t *config, const char *transports)
     return status == UCS_OK && transports ? ucp_config_modify(config, "TLS", transports) : status;
 }
 
+/* The same for all worlds of a process. */
+static _Atomic bool has_fabric;
+
+bool weft__ucx_has_fabric(void)
+{
+    return has_fabric;
+}
+
+/* UCX tells what it has found in a text alone: "resource 0 : md 1 dev 1 flags -- rc_mlx5/mlx5_0:1". */
+static void look_for_fabric(ucp_context_h context)
+{
+    static const char *const transports[] = {" rc_", " dc_", " ud_", " ugni", " srd"};
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (!stream)
+        return;
+    ucp_context_print_info(context, stream);
+    fclose(stream);
+    for (size_t i = 0; i < sizeof transports / sizeof *transports && text; i++)
+        if (strstr(text, transports[i]))
+            has_fabric = true;
+    free(text);
+}
+
 static weft_result make_context(weft__ucx *ucx, const char *transports)
 {
     ucp_config_t *config;
@@ -49,7 +79,10 @@ static weft_result make_context(weft__ucx *ucx, const char *transports)
     if (status == UCS_OK)
         status = ucp_init(&params, config, &ucx->context);
     ucp_config_release(config);
-    return status == UCS_OK ? WEFT_OK : fail(status, "make a context");
+    if (status != UCS_OK)
+        return fail(status, "make a context");
+    look_for_fabric(ucx->context);
+    return WEFT_OK;
 }
 
 static ucs_status_t create_worker(weft__ucx *ucx)
@@ -114,26 +147,34 @@ static weft_result start_ucx(weft__ucx *ucx)
     return result;
 }
 
+/* Filled as far as it goes: close_all() takes all of it apart. */
+static weft_result make(weft__ucx *ucx)
+{
+    int ranks = weft_world_size(ucx->net->world);
+    ucx->endpoints = calloc((size_t)ranks, sizeof *ucx->endpoints);
+    if (!ucx->endpoints)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
+    return start_ucx(ucx);
+}
+
 weft_result weft__ucx_open(weft_world *world, void **state_out)
 {
-    int ranks = weft_world_size(world);
-    if (ranks == 1)
+    if (weft_world_size(world) == 1)
         return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
     weft__ucx *ucx = calloc(1, sizeof *ucx);
-    if (ucx)
-        ucx->endpoints = calloc((size_t)ranks, sizeof *ucx->endpoints);
-    if (!ucx || !ucx->endpoints) {
-        free(ucx);
-        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
-    }
-    ucx->world = world;
-    weft_result result = start_ucx(ucx);
+    if (!ucx)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for a world");
+    weft_result result = weft__net_open(world, &weft__ucx_carrier, ucx, &ucx->net);
     if (result != WEFT_OK) {
-        weft__ucx_close(ucx);
+        free(ucx);
         return result;
     }
-    *state_out = ucx;
-    return WEFT_OK;
+    result = make(ucx);
+    if (result == WEFT_OK)
+        *state_out = ucx->net;
+    else
+        weft__net_close(ucx->net);
+    return result;
 }
 
 /* ------------------------------------------------------------------------------------------- moving, sleeping */
@@ -146,8 +187,9 @@ static void flushed(void *request, ucs_status_t status, void *data)
     ucx->flush = NULL;
 }
 
-bool weft__ucx_flushes(weft__ucx *ucx)
+bool weft__ucx_flushes(void *state)
 {
+    weft__ucx *ucx = state;
     if (ucx->flush || !ucx->unflushed)
         return ucx->flush;
     const ucp_request_param_t param = {
@@ -158,27 +200,38 @@ bool weft__ucx_flushes(weft__ucx *ucx)
     return ucx->flush;
 }
 
-int weft__ucx_fd(void *state)
+static bool progress(void *state)
+{
+    return ucp_worker_progress(((weft__ucx *)state)->worker);
+}
+
+static int fd(void *state)
 {
     return ((weft__ucx *)state)->fd;
 }
 
-weft_result weft__ucx_arm(void *state)
+static weft_result arm(void *state)
 {
     return ucp_worker_arm(((weft__ucx *)state)->worker) == UCS_OK ? WEFT_OK : WEFT_AGAIN;
 }
 
-/* ------------------------------------------------------------------------------------------- closing */
-
-static void free_gone(weft__ucx *ucx)
+static weft_result address(void *state, unsigned char *to, size_t room, size_t *bytes_out)
 {
-    for (weft__ucx_comm *uc = ucx->gone, *next; uc; uc = next) {
-        next = uc->next;
-        weft__ucx_comm_free(uc);
-    }
+    const weft__ucx *ucx = state;
+    if (ucx->address_bytes > room)
+        return weft_backend_error(
+            WEFT_E_UNSUPPORTED,
+            "ucx: this rank has %zu bytes of addresses, more than the %zu that a card holds; name "
+            "fewer transports or devices in UCX_TLS or UCX_NET_DEVICES",
+            ucx->address_bytes, room);
+    memcpy(to, ucx->address, ucx->address_bytes);
+    *bytes_out = ucx->address_bytes;
+    return WEFT_OK;
 }
 
-void weft__ucx_close(void *state)
+/* ------------------------------------------------------------------------------------------- closing */
+
+static void close_all(void *state)
 {
     weft__ucx *ucx = state;
     if (ucx->worker)
@@ -189,7 +242,22 @@ void weft__ucx_close(void *state)
         ucp_worker_destroy(ucx->worker);
     if (ucx->context)
         ucp_cleanup(ucx->context);
-    free_gone(ucx);
     free(ucx->endpoints);
     free(ucx);
 }
+
+const weft__carrier weft__ucx_carrier = {
+    .name = "ucx",
+    .record_bytes = RECORD_BYTES,
+    .slot_bytes = RECORD_BYTES,
+    .stage_bytes = 32 * RECORD_BYTES,
+    .close = close_all,
+    .fd = fd,
+    .arm = arm,
+    .progress = progress,
+    .lingers = weft__ucx_flushes,
+    .address = address,
+    .reach = weft__ucx_reach,
+    .lost = weft__ucx_lost,
+    .send = weft__ucx_send,
+};

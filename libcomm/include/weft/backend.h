@@ -47,7 +47,8 @@
  *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
  *  `progress`: nothing is to be moved along; `hasten`: `progress` does all; `explain`: no reasons are known; `close`,
  *  `comm_abort`, `comm_leave`, `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by
- *  itself, or needs no waking; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again
+ *  itself, or needs no waking; `native`, `tell`,
+ *  `attach`: there is nothing of that kind; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again
  *  and again while ranks wait. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
@@ -133,6 +134,8 @@ typedef struct weft_backend_facts {
     size_t op_bytes;      /**< Memory wanted for each operation, */
     size_t message_bytes; /**< and for each message of a batch. */
     size_t card_bytes;    /**< Of a card, alike on all members; at most WEFT_BACKEND_CARD_BYTES. */
+    const char *why;      /**< Borrowed. What the score is due to, for weft_info_tell(); NULL = nothing to say. Only if
+                               `size` says that it is there. */
 } weft_backend_facts;
 
 typedef struct weft_backend_comm {
@@ -146,6 +149,9 @@ typedef struct weft_backend_comm {
     /** The last so many of these channels carry parts of collectives for a backend that composes others: what tags of
      *  messages there mean, weft_backend_tell_part() says. */
     uint32_t part_channels;
+    /** All that was asked for, every default filled in; borrowed as long as the comm. NULL: a backend that composes
+     *  others asks for this one. */
+    const weft_comm_config *config;
 } weft_backend_comm;
 
 /** What `progress` answers. */
@@ -154,6 +160,9 @@ enum {
     WEFT_PROGRESS_ATTENTION =
         2 /**< Others may come to wait for this rank: it must go on even if its callers compute. */
 };
+
+/** Takes one line about a library below: what is set, to what, and more about it or "". Borrowed until it returns. */
+typedef void weft_backend_tell_line(void *cookie, const char *name, const char *value, const char *note);
 
 typedef struct weft_backend {
     uint32_t abi_major; /**< WEFT_BACKEND_ABI. */
@@ -202,6 +211,13 @@ typedef struct weft_backend {
     /** The caller of @p op, which `start` took just now, waits for it, and nothing else is looked at meanwhile: if the
      *  others are about to do their part, wait for them here, a microsecond at most, and give it back. */
     void (*hasten)(void *comm, weft_op *op);
+    /** The library's communicator behind @p comm, which is made and has not failed; NULL: there is none. */
+    void *(*native)(void *comm);
+    /** Say what the library below is, and how it is set, for weft_info_tell(). */
+    void (*tell)(void *state, weft_backend_tell_line *line, void *cookie);
+    /** @p bytes at @p memory will be the buffers of many operations of this comm, whose members all say so, each of
+     *  memory of its own; until the comm is destroyed. A library may be told of that. */
+    weft_result (*attach)(void *comm, void *memory, size_t bytes);
 } weft_backend;
 
 /** What a module exports, declared as `WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;`. */

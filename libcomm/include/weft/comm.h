@@ -26,7 +26,16 @@ typedef struct weft_comm_config {
     uint32_t flags;        /**< WEFT_COMM_*. */
     weft_device device;    /**< Where the buffers of its operations lie. On a GPU they run in the order of its streams;
                                 the host's stream then means: after what the host has waited for, and finish blocks. */
-    uint32_t reserved;     /**< 0. */
+    uint32_t most_ctas;    /**< What an operation on a GPU may take of it at most, in CTAs, 0 = what the library below
+                                likes (WEFT_MOST_CTAS); */
+    uint32_t least_ctas;   /**< and what it takes at least, 0 = the same (WEFT_LEAST_CTAS). */
+    uint32_t p2p_peer_count; /**< With p2p_peers: how many they are. */
+    const int *p2p_peers;    /**< Copied. The members, by their numbers in the comm, that this rank exchanges messages
+                                  with, as each of them names this rank; messages to others are refused. NULL = with
+                                  all. A backend that connects ranks in pairs does that when the comm is made, and on
+                                  GPUs, in a comm of more than 64 members, only for pairs that are named. */
+    void *native; /**< Borrowed as long as the comm: a communicator of the library behind the backend for it to use
+                       instead of its own, see weft/nccl.h; NULL = none. On all members or none. */
 } weft_comm_config;
 #define WEFT_COMM_CONFIG_INIT WEFT_SIZED_INIT(weft_comm_config)
 
@@ -69,6 +78,12 @@ WEFT_API const char *weft_comm_name(const weft_comm *comm);
 WEFT_API const char *weft_comm_backend(const weft_comm *comm);
 /** What it was made with, every default filled in. Threads: any. Blocks: never. Errors: E_INVALID (no size set). */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out);
+/** The communicator of the library behind its backend, for what weft does not do: the headers of single libraries, as
+ *  weft/nccl.h, say what it is and how it may be used.
+ *  @param native_out  borrowed as long as the comm, and until it fails.
+ *  Threads: one at a time for the comm.  Blocks: never.
+ *  Errors: E_INVALID, E_STATE (it is not made yet), E_UNSUPPORTED (there is none), and how the comm failed. */
+WEFT_API WEFT_NODISCARD weft_result weft_comm_native(weft_comm *comm, void **native_out);
 /** The world it belongs to. Threads: any. Blocks: never. */
 WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
 

@@ -13,6 +13,7 @@ typedef enum weft_info_kind {
     WEFT_INFO_BACKEND,  /**< What it can do for the ranks of the world: "collectives, messages, ordered sums". */
     WEFT_INFO_CHOICE,   /**< Members of a comm, "0-3": the backend that would carry it. */
     WEFT_INFO_VARIABLE, /**< Of the environment: its value in force. */
+    WEFT_INFO_SETTING   /**< Of a library below a backend: its version, or what it is set to, as the backend says. */
 } weft_info_kind;
 
 /** One fact. Borrowed until the visit returns. */

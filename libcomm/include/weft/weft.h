@@ -11,6 +11,7 @@
 #include <weft/info.h>
 #include <weft/log.h>
 #include <weft/memory.h>
+#include <weft/module.h>
 #include <weft/p2p.h>
 #include <weft/result.h>
 #include <weft/stream.h>

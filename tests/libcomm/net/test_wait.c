@@ -2,7 +2,7 @@
 /* Waiting for the wire costs next to nothing, goes on without anybody calling, and says for whom. */
 #include <sys/resource.h>
 
-#include "ucx.h"
+#include "net.h"
 
 static double cpu_s(void)
 {
@@ -18,7 +18,7 @@ enum { COUNT = 1000000 };
 static void one_is_late(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "late");
+    weft_comm *comm = comm_over(world, carrier(), "late");
     float *buffer = calloc(COUNT, sizeof *buffer);
     int rank = weft_world_rank(world);
     CHECK_OK(weft_all_reduce_run(comm, buffer, buffer, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
@@ -37,7 +37,7 @@ static void one_is_late(weft_world *world, void *argument)
 
 TEST(a_rank_whose_peer_is_late_sleeps)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(2, NULL, one_is_late, NULL);
 }
 
@@ -66,7 +66,7 @@ static bool ends_alone(weft_world *world, weft_comm *comm, float *buffer, int ms
 static void nobody_calls(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "overlap");
+    weft_comm *comm = comm_over(world, carrier(), "overlap");
     float *buffer = malloc(COUNT * sizeof *buffer);
     int64_t alone = 0;
     for (int ms = 50; alone < 2 && ms < 5000; ms *= 2) {
@@ -80,7 +80,7 @@ static void nobody_calls(weft_world *world, void *argument)
 
 TEST(operations_go_on_while_callers_compute)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(2, NULL, nobody_calls, NULL);
 }
 
@@ -95,7 +95,7 @@ static void one_never_comes(weft_world *world, void *argument)
 {
     (void)argument;
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = "ucx";
+    config.backend = carrier();
     config.timeout_ms = 300;
     weft_comm *comm = all_ranks(world, "missed", &config);
     float v = 1;
@@ -110,7 +110,7 @@ static void one_never_comes(weft_world *world, void *argument)
 
 TEST(a_deadline_names_the_ranks_that_have_not_arrived)
 {
-    need_ucx();
+    need_carrier();
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(3, NULL, one_never_comes, NULL);
 }
@@ -119,7 +119,7 @@ static void nobody_receives(weft_world *world, void *argument)
 {
     (void)argument;
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = "ucx";
+    config.backend = carrier();
     config.timeout_ms = 300;
     weft_comm *comm = all_ranks(world, "unheard", &config);
     int rank = weft_world_rank(world);
@@ -136,7 +136,7 @@ static void nobody_receives(weft_world *world, void *argument)
 
 TEST(a_deadline_says_how_far_a_message_came)
 {
-    need_ucx();
+    need_carrier();
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(2, NULL, nobody_receives, NULL);
 }

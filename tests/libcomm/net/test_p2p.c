@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages over UCX: in order for each peer and channel, of any size, and each of these on its own. */
+/* Messages over a network: in order for each peer and channel, of any size, and each of these on its own. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
 
-#include "ucx.h"
+#include "net.h"
 
 static weft_p2p message(weft_p2p_kind kind, int peer, uint32_t channel, void *buffer, size_t count)
 {
@@ -41,7 +41,7 @@ static void all_to_all(weft_world *world, void *argument)
 {
     (void)argument;
     int ranks = weft_world_size(world), rank = weft_world_rank(world);
-    weft_comm *comm = comm_over(world, "ucx", "sizes");
+    weft_comm *comm = comm_over(world, carrier(), "sizes");
     int32_t *out[SIZES][4], *in[SIZES][4];
     weft_work works[SIZES];
     for (size_t n = 0; n < SIZES; n++) {
@@ -68,7 +68,7 @@ static void all_to_all(weft_world *world, void *argument)
 
 TEST(messages_of_all_sizes_arrive_in_order)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(4, NULL, all_to_all, NULL);
     ranks_as_threads(3, NULL, all_to_all, NULL);
 }
@@ -78,7 +78,7 @@ static void many_small(weft_world *world, void *argument)
 {
     (void)argument;
     enum { MESSAGES = 20000 };
-    weft_comm *comm = comm_over(world, "ucx", "small");
+    weft_comm *comm = comm_over(world, carrier(), "small");
     int rank = weft_world_rank(world);
     for (int32_t n = 0; n < MESSAGES; n++) {
         int32_t v = rank ? -1 : n;
@@ -93,7 +93,7 @@ static void many_small(weft_world *world, void *argument)
 
 TEST(many_small_messages_arrive_in_order)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(2, NULL, many_small, NULL);
 }
 
@@ -104,7 +104,7 @@ static void one_waits(weft_world *world, void *argument)
 {
     (void)argument;
     enum { LARGE = 4000000 };
-    weft_comm *comm = comm_over(world, "ucx", "apart"), *other = comm_over(world, "ucx", "other");
+    weft_comm *comm = comm_over(world, carrier(), "apart"), *other = comm_over(world, carrier(), "other");
     int rank = weft_world_rank(world);
     int32_t *large = calloc(LARGE, sizeof *large), small = rank ? -1 : 7, back = rank ? 8 : -1;
     weft_work held = WEFT_WORK_NONE;
@@ -136,7 +136,7 @@ static void one_waits(weft_world *world, void *argument)
 
 TEST(a_message_that_nobody_receives_holds_up_nothing_else)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(2, NULL, one_waits, NULL);
 }
 
@@ -144,7 +144,7 @@ TEST(a_message_that_nobody_receives_holds_up_nothing_else)
 static void two_of_three(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "three");
+    weft_comm *comm = comm_over(world, carrier(), "three");
     int rank = weft_world_rank(world);
     int32_t v = rank == 0 ? 5 : -1;
     weft_p2p m = message(rank ? WEFT_RECV : WEFT_SEND, 1 - rank, 0, &v, 1);
@@ -157,7 +157,7 @@ static void two_of_three(weft_world *world, void *argument)
 
 TEST(two_ranks_need_nobody_else)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(3, NULL, two_of_three, NULL);
 }
 
@@ -166,7 +166,7 @@ static void other_way_round(weft_world *world, void *argument)
 {
     (void)argument;
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.backend = "ucx";
+    config.backend = carrier();
     weft_comm *comms[2];
     int rank = weft_world_rank(world);
     CHECK_OK(weft_comm_create_start(world, "first", NULL, 0, &config, &comms[0]));
@@ -188,7 +188,7 @@ static void other_way_round(weft_world *world, void *argument)
 
 TEST(comms_may_be_finished_in_any_order)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(2, NULL, other_way_round, NULL);
 }
 
@@ -206,7 +206,7 @@ static void shrink_shared_memory(void)
 
 TEST(ranks_without_room_in_dev_shm_reach_each_other)
 {
-    need_ucx();
+    need_carrier();
     shrink_shared_memory();
     ranks_as_processes(2, NULL, all_to_all, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every collective over UCX gives the bits that its definition gives: over the ranks in their order, as if they were on
+/* Every collective between hosts gives the bits that its definition gives: over the ranks in their order, as if they were on
  * one machine. */
 #include <stdlib.h>
 
 #include "../trial.h"
 #include "harness/ranks.h"
-#include "ucx.h"
+#include "net.h"
 
 /* ------------------------------------------------------------------------------------------- all of them */
 
@@ -25,8 +25,8 @@ static void all_kinds(weft_world *world, void *argument)
     (void)argument;
     static const size_t counts[] = {0, 1, 7, 4097, 300001};
     int ranks = weft_world_size(world), turn = 0;
-    weft_comm *comm = comm_over(world, "ucx", "by wire");
-    CHECK_STR(weft_comm_backend(comm), ranks > 1 ? "ucx" : "self");
+    weft_comm *comm = comm_over(world, carrier(), "by wire");
+    CHECK_STR(weft_comm_backend(comm), ranks > 1 ? carrier() : "self");
     for (int kind = 0; kind < WEFT_COLLECTIVE_KINDS; kind++)
         for (int dtype = 0; dtype < WEFT_DTYPES; dtype++)
             for (int reduction = 0; reduction < WEFT_REDUCTIONS; reduction++)
@@ -51,14 +51,14 @@ static void all_kinds(weft_world *world, void *argument)
 
 TEST(every_collective_gives_the_bits_of_its_definition_on_any_number_of_ranks)
 {
-    need_ucx();
+    need_carrier();
     for (int ranks = 1; ranks <= 5; ranks++)
         ranks_as_processes(ranks, NULL, all_kinds, NULL);
 }
 
 TEST(threads_are_ranks_too)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_threads(3, NULL, all_kinds, NULL);
 }
 
@@ -70,7 +70,7 @@ static void many_at_once(weft_world *world, void *argument)
     (void)argument;
     enum { WORKS = 6, COUNT = 700001 };
     int ranks = weft_world_size(world), rank = weft_world_rank(world);
-    weft_comm *comms[2] = {comm_over(world, "ucx", "one"), comm_over(world, "ucx", "two")};
+    weft_comm *comms[2] = {comm_over(world, carrier(), "one"), comm_over(world, carrier(), "two")};
     float *buffers[2][WORKS];
     weft_work works[2][WORKS];
     for (int w = 0; w < WORKS; w++)
@@ -95,7 +95,7 @@ static void many_at_once(weft_world *world, void *argument)
 
 TEST(many_large_operations_go_on_at_once)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(3, NULL, many_at_once, NULL);
 }
 
@@ -105,7 +105,7 @@ static void root_runs_ahead(weft_world *world, void *argument)
     (void)argument;
     enum { OPERATIONS = 5000 };
     int rank = weft_world_rank(world);
-    weft_comm *comm = comm_over(world, "ucx", "ahead");
+    weft_comm *comm = comm_over(world, carrier(), "ahead");
     for (int n = 0; n < OPERATIONS; n++) {
         int64_t value = rank == 0 ? n : -1;
         CHECK_OK(weft_broadcast_run(comm, &value, &value, 1, WEFT_INT64, 0, WEFT_STREAM_HOST));
@@ -118,6 +118,6 @@ static void root_runs_ahead(weft_world *world, void *argument)
 
 TEST(a_rank_may_run_ahead)
 {
-    need_ucx();
+    need_carrier();
     ranks_as_processes(3, NULL, root_runs_ahead, NULL);
 }

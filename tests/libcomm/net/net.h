@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the ucx backend share. They see weft as a program does: its public headers and its library. */
-#ifndef WEFT_TESTS_LIBCOMM_UCX_H
-#define WEFT_TESTS_LIBCOMM_UCX_H
+/* What the tests of backends between hosts share: they are the same for each. They see weft as a program does: its
+ * public headers and its library. */
+#ifndef WEFT_TESTS_LIBCOMM_NET_H
+#define WEFT_TESTS_LIBCOMM_NET_H
 #include <stdlib.h>
 #include <time.h>
 
 #include "harness/ranks.h"
 
 /* Skip the test where there is no such backend. */
-static inline void need_ucx(void)
+static inline void need_carrier(void)
 {
-    if (getenv("WEFT_TEST_WITHOUT_UCX"))
-        test_skip("%s", getenv("WEFT_TEST_WITHOUT_UCX"));
+    if (getenv("WEFT_TEST_WITHOUT"))
+        test_skip("%s", getenv("WEFT_TEST_WITHOUT"));
+}
+
+/* The backend that is tested. */
+static inline const char *carrier(void)
+{
+    return getenv("WEFT_TEST_CARRIER") ? getenv("WEFT_TEST_CARRIER") : "tcp";
 }
 
 /* All ranks over that backend. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks over UCX that disagree, give up, leave early or die: who waits is told who and why, and no close hangs. */
+/* Ranks over a network that disagree, give up, leave early or die: who waits is told who and why, and no close hangs. */
 #include <signal.h>
 #include <unistd.h>
 
-#include "ucx.h"
+#include "net.h"
 
 static void nothing(void *cookie, weft_log_level level, const char *line)
 {
@@ -12,7 +12,7 @@ static void nothing(void *cookie, weft_log_level level, const char *line)
 
 static void quiet(void)
 {
-    need_ucx();
+    need_carrier();
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
 }
 
@@ -21,7 +21,7 @@ static void quiet(void)
 static void counts_differ(weft_world *world, void *argument)
 {
     size_t count = *(size_t *)argument;
-    weft_comm *comm = comm_over(world, "ucx", "counts");
+    weft_comm *comm = comm_over(world, carrier(), "counts");
     int rank = weft_world_rank(world);
     float *buffer = calloc(count + 1, sizeof *buffer);
     char want[64];
@@ -50,7 +50,7 @@ TEST(ranks_that_ask_for_different_counts_are_named)
 static void operations_differ(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "operations");
+    weft_comm *comm = comm_over(world, carrier(), "operations");
     float a[8] = {0}, b[8];
     weft_result result = weft_world_rank(world)
                              ? weft_all_gather_run(comm, a, b, 4, WEFT_FP32, WEFT_STREAM_HOST)
@@ -71,7 +71,7 @@ TEST(ranks_that_ask_for_different_operations_are_named)
 static void roots_differ(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "roots");
+    weft_comm *comm = comm_over(world, carrier(), "roots");
     int rank = weft_world_rank(world);
     float v = 1;
     if (rank)
@@ -96,7 +96,7 @@ TEST(two_roots_are_told_from_one)
 static void sizes_differ(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "messages");
+    weft_comm *comm = comm_over(world, carrier(), "messages");
     int rank = weft_world_rank(world);
     float v[4] = {0};
     weft_p2p m = {
@@ -122,7 +122,7 @@ enum { LARGE = 5000000 };
 static void aborts_at_work(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "given up"), *well = comm_over(world, "ucx", "well");
+    weft_comm *comm = comm_over(world, carrier(), "given up"), *well = comm_over(world, carrier(), "well");
     int rank = weft_world_rank(world);
     float *buffer = calloc(LARGE, sizeof *buffer);
     weft_work works[3];
@@ -159,7 +159,7 @@ TEST(an_aborted_comm_ends_everywhere_and_others_go_on)
 static void leaves_early(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "left");
+    weft_comm *comm = comm_over(world, carrier(), "left");
     float v = 1;
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     if (weft_world_rank(world) == 0) {
@@ -179,7 +179,7 @@ TEST(a_comm_that_a_rank_has_left_is_lost_when_it_is_used)
 static void sends_and_goes(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "farewell");
+    weft_comm *comm = comm_over(world, carrier(), "farewell");
     int rank = weft_world_rank(world);
     float *v = calloc(LARGE, sizeof *v);
     if (rank)
@@ -216,7 +216,7 @@ enum { ROUNDS_BEFORE = 3 };
 static void dies_at_work(weft_world *world, void *argument)
 {
     int when_ms = *(int *)argument;
-    weft_comm *comm = comm_over(world, "ucx", "mourning");
+    weft_comm *comm = comm_over(world, carrier(), "mourning");
     float *buffer = calloc(LARGE, sizeof *buffer);
     weft_result result = WEFT_OK;
     for (int round = 0; result == WEFT_OK; round++) {
@@ -249,7 +249,7 @@ TEST(a_rank_that_dies_at_any_time_is_named)
 static void stops(weft_world *world, void *argument)
 {
     (void)argument;
-    weft_comm *comm = comm_over(world, "ucx", "stopped");
+    weft_comm *comm = comm_over(world, carrier(), "stopped");
     float *buffer = calloc(LARGE, sizeof *buffer);
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     if (weft_world_rank(world) == 1)

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backend over plain sockets: its table, and the life of its part of a world. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "backend/registry.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "tcp.h"
+
+#define EVENTS    16
+#define MAKE_NS   200000000ull  /* closing waits as long for ways that are being made, */
+#define ARRIVE_NS 1000000000ull /* and so long for what was sent to arrive */
+
+bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int index)
+{
+    struct epoll_event event = {.events = events, .data.u64 = (uint64_t)kind << 32 | (uint32_t)index};
+    return epoll_ctl(tcp->epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0 ||
+           (errno == ENOENT && epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+/* ------------------------------------------------------------------------------------------- moving, sleeping */
+
+static void serve_way(weft__tcp_way *way, uint32_t events)
+{
+    const char *why;
+    if (way->state != WEFT__TCP_OPEN) {
+        weft__tcp_way_advance(way);
+        return;
+    }
+    if (events & EPOLLOUT)
+        weft__tcp_write(way);
+    if (events & ~(uint32_t)EPOLLOUT && way->state == WEFT__TCP_OPEN && !weft__tcp_read(way, &why))
+        weft__tcp_way_lose(way, why);
+}
+
+static bool progress(void *state)
+{
+    weft__tcp *tcp = state;
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(tcp->epoll_fd, events, EVENTS, 0);
+    for (int i = 0; i < n; i++) {
+        switch (events[i].data.u64 >> 32) {
+        case WEFT__TCP_WAY:
+            serve_way(&tcp->ways[(uint32_t)events[i].data.u64], events[i].events);
+            break;
+        case WEFT__TCP_LISTENER:
+            weft__tcp_listen(tcp);
+            break;
+        case WEFT__TCP_GUEST:
+            weft__tcp_hear_guests(tcp);
+            break;
+        }
+    }
+    if (tcp->unsettled && n <= 0)
+        weft__tcp_ways_tire(tcp);
+    return n > 0;
+}
+
+static bool lingers(void *state)
+{
+    const weft__tcp *tcp = state;
+    return tcp->unsettled || tcp->rests;
+}
+
+static int fd(void *state)
+{
+    return ((weft__tcp *)state)->epoll_fd;
+}
+
+/* Its descriptor can be read as long as there is something. */
+static weft_result arm(void *state)
+{
+    (void)state;
+    return WEFT_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- opening, closing */
+
+static bool is_open(const weft__tcp_way *way)
+{
+    return way->state == WEFT__TCP_OPEN;
+}
+
+static bool is_under_way(const weft__tcp_way *way)
+{
+    return is_open(way) && weft__tcp_has_to_send(way);
+}
+
+static bool is_being_made(const weft__tcp_way *way)
+{
+    return weft__tcp_has_to_send(way) && !is_open(way);
+}
+
+/* The other host has not all of it. */
+static bool is_on_the_wire(const weft__tcp_way *way)
+{
+    int left = 0;
+    return is_open(way) && ioctl(way->fd, SIOCOUTQ, &left) == 0 && left > 0;
+}
+
+static void go_on_while(weft__tcp *tcp, bool (*is_so)(const weft__tcp_way *), uint64_t most_ns)
+{
+    uint64_t end_ns = weft__now_ns() + most_ns;
+    for (int r = 0; r < weft_world_size(tcp->net->world); r++)
+        while (is_so(&tcp->ways[r]) && weft__now_ns() < end_ns) {
+            tcp->net->turn_end = UINT64_MAX;
+            if (!progress(tcp))
+                sched_yield();
+        }
+}
+
+/* What was sent is in the hands of the other hosts when the connections end. */
+static void close_all(void *state)
+{
+    weft__tcp *tcp = state;
+    int ranks = tcp->ways ? weft_world_size(tcp->net->world) : 0;
+    if (ranks) {
+        go_on_while(tcp, is_being_made, MAKE_NS);
+        go_on_while(tcp, is_under_way, ARRIVE_NS);
+        for (int r = 0; r < ranks; r++)
+            if (is_open(&tcp->ways[r]))
+                (void)shutdown(tcp->ways[r].fd, SHUT_WR);
+        go_on_while(tcp, is_on_the_wire, ARRIVE_NS);
+    }
+    for (int r = 0; r < ranks; r++) {
+        weft__tcp_let_go(&tcp->ways[r]);
+        if (tcp->ways[r].fd >= 0)
+            close(tcp->ways[r].fd);
+    }
+    if (tcp->listener >= 0)
+        close(tcp->listener);
+    weft__guests_close(&tcp->guests);
+    if (tcp->epoll_fd >= 0)
+        close(tcp->epoll_fd);
+    free(tcp->ways);
+    free(tcp->waste);
+    free(tcp);
+}
+
+static weft_result make(weft__tcp *tcp)
+{
+    int ranks = weft_world_size(tcp->net->world);
+    tcp->waste = weft__alloc(WEFT__TCP_RECORD_BYTES);
+    tcp->ways = weft__alloc((size_t)ranks * sizeof *tcp->ways);
+    if (!tcp->waste || !tcp->ways)
+        return WEFT_E_NO_MEMORY;
+    for (int r = 0; r < ranks; r++)
+        tcp->ways[r] = (weft__tcp_way){.tcp = tcp, .rank = r, .fd = -1};
+    tcp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    return tcp->epoll_fd < 0 ? weft__fail_errno("tcp: cannot make an epoll descriptor") : WEFT_OK;
+}
+
+static const weft__carrier carrier = {
+    .name = "tcp",
+    .record_bytes = WEFT__TCP_RECORD_BYTES,
+    .slot_bytes = WEFT__NET_HEAD_BYTES,
+    .stage_bytes = 4 * WEFT__TCP_RECORD_BYTES,
+    .close = close_all,
+    .fd = fd,
+    .arm = arm,
+    .progress = progress,
+    .lingers = lingers,
+    .address = weft__tcp_address,
+    .reach = weft__tcp_reach,
+    .lost = weft__tcp_lost,
+    .send = weft__tcp_send,
+    .drop = weft__tcp_drop,
+};
+
+static weft_result open_world(weft_world *world, void **state_out)
+{
+    if (weft_world_size(world) == 1)
+        return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
+    weft__tcp *tcp = weft__alloc(sizeof *tcp);
+    if (!tcp)
+        return WEFT_E_NO_MEMORY;
+    tcp->epoll_fd = tcp->listener = -1;
+    weft_result result = weft__net_open(world, &carrier, tcp, &tcp->net);
+    if (result != WEFT_OK) {
+        free(tcp);
+        return result;
+    }
+    result = make(tcp);
+    if (result == WEFT_OK)
+        *state_out = tcp->net;
+    else
+        weft__net_close(tcp->net);
+    return result;
+}
+
+static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
+{
+    weft__net_facts(facts);
+    facts->score = question->count > 1 ? WEFT_SCORE_WIRE - 2 : WEFT_SCORE_NONE; /* whoever installs a wire wants it */
+    facts->why = "plain sockets, which cost less than ucx over TCP";
+    return WEFT_OK;
+}
+
+const weft_backend weft__backend_tcp = {
+    .abi_major = WEFT_BACKEND_ABI,
+    .size = sizeof(weft_backend),
+    .name = "tcp",
+    .query = query,
+    .open = open_world,
+    WEFT__NET_CALLS,
+};

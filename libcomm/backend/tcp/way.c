@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ways to other ranks: made in the background when the first comm with a rank is, by whoever of the two has the
+ * greater number, at one place after the other; and kept until the world is closed, or the other has gone. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bootstrap/hello.h"
+#include "tcp.h"
+#include "world.h"
+
+#define ROUNDS      3             /* through all places, */
+#define PATIENCE_NS 1000000000ull /* each with twice as long a wait */
+
+static void settle(weft__tcp_way *way, weft__tcp_state state)
+{
+    bool was = way->state > WEFT__TCP_UNKNOWN && way->state < WEFT__TCP_OPEN;
+    bool is = state > WEFT__TCP_UNKNOWN && state < WEFT__TCP_OPEN;
+    way->tcp->unsettled += is - was;
+    way->state = state;
+}
+
+static void hang_up(weft__tcp_way *way)
+{
+    if (way->fd >= 0)
+        close(way->fd);
+    way->fd = -1;
+    way->wants_room = false;
+}
+
+/* ------------------------------------------------------------------------------------------- losing one */
+
+void weft__tcp_way_lose(weft__tcp_way *way, const char *why)
+{
+    if (way->state == WEFT__TCP_LOST)
+        return;
+    snprintf(way->why, sizeof way->why, "%s", why);
+    settle(way, WEFT__TCP_LOST);
+    hang_up(way);
+    weft__tcp_let_go(way);
+    weft__net_rank_lost(way->tcp->net, way->rank, way->why);
+}
+
+const char *weft__tcp_lost(void *state, int rank)
+{
+    const weft__tcp_way *way = &((weft__tcp *)state)->ways[rank];
+    return way->state == WEFT__TCP_LOST ? way->why : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------- connecting */
+
+static weft__endpoint place_of(const weft__tcp_card *card, int index)
+{
+    const weft__tcp_place *place = &card->place[index];
+    weft__endpoint e = {.length = place->is_ipv6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)};
+    if (place->is_ipv6) {
+        struct sockaddr_in6 *to = (struct sockaddr_in6 *)&e.where;
+        to->sin6_family = AF_INET6;
+        to->sin6_scope_id = place->scope;
+        memcpy(&to->sin6_addr, place->address, sizeof to->sin6_addr);
+    } else {
+        struct sockaddr_in *to = (struct sockaddr_in *)&e.where;
+        to->sin_family = AF_INET;
+        memcpy(&to->sin_addr, place->address, sizeof to->sin_addr);
+    }
+    weft__endpoint_set_port(&e, card->port);
+    return e;
+}
+
+/* Try the place at hand; false: it cannot even be begun, with errno. */
+static bool connect_to(weft__tcp_way *way, const weft__endpoint *to)
+{
+    int fd = socket(to->where.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    way->fd = fd;
+    bool begun =
+        connect(fd, (const struct sockaddr *)&to->where, to->length) == 0 || errno == EINPROGRESS || errno == EINTR;
+    return begun && weft__tcp_watch(way->tcp, fd, EPOLLOUT, WEFT__TCP_WAY, way->rank);
+}
+
+/* Go on to the next place, @p why the last one was none; the way is lost when all were tried often enough. */
+static void try_next(weft__tcp_way *way, const char *why)
+{
+    char text[WEFT__ENDPOINT_TEXT], lost[WEFT__TCP_WHY];
+    for (;;) {
+        hang_up(way);
+        if (way->attempt >= ROUNDS * way->card.places) {
+            weft__endpoint last = place_of(&way->card, way->card.places - 1);
+            snprintf(lost, sizeof lost, "it cannot be reached at %s%s: %s", weft__endpoint_text(&last, text),
+                     way->card.places > 1 ? " and elsewhere" : "", why);
+            weft__tcp_way_lose(way, lost);
+            return;
+        }
+        weft__endpoint to = place_of(&way->card, way->attempt % way->card.places);
+        way->until_ns = weft__now_ns() + (PATIENCE_NS << way->attempt++ / way->card.places);
+        settle(way, WEFT__TCP_CONNECTING);
+        if (connect_to(way, &to))
+            return;
+        why = strerror(errno);
+    }
+}
+
+static void say_hello(weft__tcp_way *way)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+    const weft__hello hello =
+        weft__hello_make(way->card.key, weft_world_rank(way->tcp->net->world), weft_world_size(way->tcp->net->world));
+    if (getsockopt(way->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error)
+        try_next(way, strerror(error ? error : errno));
+    else if (send(way->fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) /* a fresh socket takes that much */
+        try_next(way, "whoever listens there has hung up");
+    else if (!weft__tcp_watch(way->tcp, way->fd, EPOLLIN, WEFT__TCP_WAY, way->rank))
+        try_next(way, strerror(errno));
+    else {
+        way->heard = 0;
+        settle(way, WEFT__TCP_GREETING);
+    }
+}
+
+static void hear_welcome(weft__tcp_way *way)
+{
+    const unsigned char coming = WEFT__HELLO_COMING;
+    ssize_t n = recv(way->fd, (char *)&way->welcome + way->heard, sizeof way->welcome - way->heard, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    way->heard += n > 0 ? (size_t)n : 0;
+    weft__heard heard = weft__welcome_judge(&way->welcome, way->heard, way->card.key);
+    if (n <= 0 || (heard != WEFT__HEARD_PART && heard != WEFT__HEARD_ALL))
+        try_next(way, "whoever listens there does not know this job");
+    else if (heard == WEFT__HEARD_ALL && send(way->fd, &coming, 1, MSG_NOSIGNAL) != 1)
+        try_next(way, "whoever listens there has hung up");
+    else if (heard == WEFT__HEARD_ALL)
+        weft__tcp_way_open(way, way->fd);
+}
+
+void weft__tcp_way_advance(weft__tcp_way *way)
+{
+    if (way->state == WEFT__TCP_CONNECTING)
+        say_hello(way);
+    else if (way->state == WEFT__TCP_GREETING)
+        hear_welcome(way);
+}
+
+void weft__tcp_ways_tire(weft__tcp *tcp)
+{
+    uint64_t now = weft__now_ns();
+    for (int r = 0; r < weft_world_size(tcp->net->world); r++) {
+        weft__tcp_way *way = &tcp->ways[r];
+        bool tries = way->state == WEFT__TCP_CONNECTING || way->state == WEFT__TCP_GREETING;
+        if (tries && now >= way->until_ns)
+            try_next(way, "whoever is there does not answer");
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- having one */
+
+void weft__tcp_way_open(weft__tcp_way *way, int fd)
+{
+    way->fd = fd;
+    weft__endpoint_tune(fd);
+    settle(way, WEFT__TCP_OPEN);
+    if (weft__tcp_watch(way->tcp, fd, EPOLLIN, WEFT__TCP_WAY, way->rank))
+        weft__tcp_write(way);
+    else
+        weft__tcp_way_lose(way, strerror(errno));
+}
+
+weft_result weft__tcp_reach(void *state, int rank, const unsigned char *address, size_t bytes)
+{
+    weft__tcp *tcp = state;
+    weft__tcp_way *way = &tcp->ways[rank];
+    if (way->state != WEFT__TCP_UNKNOWN)
+        return WEFT_OK;
+    if (rank > weft_world_rank(tcp->net->world)) {
+        settle(way, WEFT__TCP_AWAITED);
+        return WEFT_OK;
+    }
+    if (bytes != sizeof way->card)
+        return weft_backend_error(WEFT_E_BUG, "tcp: the card of rank %d has %zu bytes, not %zu", rank, bytes,
+                                  sizeof way->card);
+    memcpy(&way->card, address, bytes);
+    if (way->card.places < 1 || way->card.places > WEFT__TCP_PLACES)
+        return weft_backend_error(WEFT_E_BUG, "tcp: the card of rank %d names %u places", rank, way->card.places);
+    try_next(way, "");
+    return WEFT_OK;
+}

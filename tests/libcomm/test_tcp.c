@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The door of the backend tcp: ranks come in, whoever else knocks there meanwhile; and it is where WEFT_IFACE says. What
+ * operations and failures are like over it: net/. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "backend/tcp/tcp.h"
+#include "base/clock.h"
+#include "bootstrap/socket.h"
+#include "harness/ranks.h"
+#include "world.h"
+
+enum { SILENT = 100, COUNT = 300000 };
+#define PATIENCE_NS 10000000000ull
+
+static const weft__tcp *tcp_of(const weft_world *world)
+{
+    for (int i = 0; i < world->backend_count; i++)
+        if (strcmp(world->backends[i].table->name, "tcp") == 0)
+            return ((const weft__net *)world->backends[i].state)->carries;
+    FAIL("the world has no backend tcp");
+}
+
+static weft_comm *comm_of(weft_world *world, const char *name, const int *ranks, int count)
+{
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    weft_comm *comm;
+    config.backend = "tcp";
+    CHECK_OK(weft_comm_create(world, name, ranks, count, &config, &comm));
+    return comm;
+}
+
+static void check_sum(weft_comm *comm)
+{
+    int *v = malloc(COUNT * sizeof *v), ranks = weft_comm_size(comm), rank = weft_comm_rank(comm);
+    for (int i = 0; i < COUNT; i++)
+        v[i] = i * (rank + 1);
+    CHECK_OK(weft_all_reduce_run(comm, v, v, COUNT, WEFT_INT32, WEFT_SUM, WEFT_STREAM_HOST));
+    for (int i = 0; i < COUNT; i++)
+        if (v[i] != i * (ranks * (ranks + 1) / 2))
+            FAIL("element %d is %d", i, v[i]);
+    free(v);
+}
+
+/* ------------------------------------------------------------------------------------------- strangers */
+
+static int knock(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
+static int knock_and_say(uint16_t port, const void *what, size_t bytes)
+{
+    int fd = knock(port);
+    CHECK(send(fd, what, bytes, MSG_NOSIGNAL) == (ssize_t)bytes);
+    return fd;
+}
+
+/* A hello with the key of this world, which a stranger cannot know, but who may not come in. */
+static int knock_as(const weft__tcp *tcp, int rank, int size)
+{
+    const struct {
+        weft__hello hello;
+        unsigned char coming;
+    } all = {weft__hello_make(tcp->card.key, rank, size), WEFT__HELLO_COMING};
+    return knock_and_say(tcp->card.port, &all, sizeof all.hello + 1);
+}
+
+/* It was heard, perhaps welcomed, and has no place here. */
+static void expect_the_end(int fd)
+{
+    char byte;
+    while (weft__socket_receive(fd, &byte, 1, weft__now_ns() + PATIENCE_NS) == WEFT__IO_DONE)
+        ;
+    CHECK_MSG(weft__socket_receive(fd, &byte, 1, weft__now_ns() + PATIENCE_NS) != WEFT__IO_LATE, "it was let in");
+    close(fd);
+}
+
+static void strangers_come(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    int rank = weft_world_rank(world), silent[SILENT], refused[6], count = 0;
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    if (early)
+        check_sum(early);
+    if (rank == 0) {
+        const weft__tcp *tcp = tcp_of(world);
+        uint16_t port = tcp->card.port;
+        const weft__hello foreign = weft__hello_make(tcp->card.key + 1, 2, 3);
+        for (int i = 0; i < SILENT; i++)
+            silent[i] = knock(port);
+        refused[count++] = knock_and_say(port, "GET / HTTP/1.1\r\n\r\n", 18);
+        refused[count++] = knock_and_say(port, &foreign, sizeof foreign);
+        refused[count++] = knock_as(tcp, 0, 3);  /* itself */
+        refused[count++] = knock_as(tcp, 1, 3);  /* it is there */
+        refused[count++] = knock_as(tcp, 3, 3);  /* no such rank */
+        refused[count++] = knock_as(tcp, -1, 3); /* nor that */
+    }
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    check_sum(all);
+    for (int i = 0; i < count; i++)
+        expect_the_end(refused[i]);
+    if (early)
+        check_sum(early);
+    for (int i = 0; rank == 0 && i < SILENT; i++)
+        close(silent[i]);
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+TEST(strangers_at_the_door_hold_nobody_up)
+{
+    ranks_as_processes(3, NULL, strangers_come, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- places */
+
+static void only_loopback(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_of(world, "loopback", NULL, 0);
+    const weft__tcp *tcp = tcp_of(world);
+    for (int i = 0; i < tcp->card.places; i++) {
+        const weft__tcp_place *place = &tcp->card.place[i];
+        CHECK(place->is_ipv6 ? IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)place->address)
+                             : place->address[0] == 127);
+    }
+    CHECK(tcp->card.places >= 1);
+    check_sum(comm);
+    weft_comm_destroy(comm);
+}
+
+TEST(ranks_are_reached_where_WEFT_IFACE_says)
+{
+    setenv("WEFT_IFACE", "=lo", 1);
+    ranks_as_processes(2, NULL, only_loopback, NULL);
+    unsetenv("WEFT_IFACE");
+}
+
+/* A place where nobody is: the next one is tried. */
+static void one_place_is_wrong(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    weft_comm *early = weft_world_rank(world) < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    if (weft_world_rank(world) == 0) { /* rank 2 is going to read this */
+        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
+        memmove(&card->place[1], &card->place[0], (WEFT__TCP_PLACES - 1) * sizeof *card->place);
+        card->place[0] = (weft__tcp_place){.address = {127, 99, 99, 99, 0}};
+        card->places += card->places < WEFT__TCP_PLACES;
+        card->place[0].is_ipv6 = 1; /* an address that is none of this host's */
+    }
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    check_sum(all);
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+TEST(a_place_where_a_rank_is_not_is_passed_over)
+{
+    ranks_as_processes(3, NULL, one_place_is_wrong, NULL);
+}
+
+static void cannot_be_reached(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    if (rank == 0) { /* nobody listens there, and that is all that rank 2 hears of */
+        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
+        card->place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
+        card->places = 1;
+        card->port = 1;
+    }
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    float *v = calloc(COUNT, sizeof *v); /* in two steps, so that no rank can be done before all are heard of */
+    CHECK_INT(weft_all_reduce_run(all, v, v, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    free(v);
+    CHECK_HAS(weft_last_error(),
+              "the way to rank 0 is lost, and comm all with it: it cannot be reached at 127.0.0.1:1: ");
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+static void nothing(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+TEST(a_rank_that_cannot_be_reached_is_named_to_all)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(3, NULL, cannot_be_reached, NULL);
+}
