@@ -37,6 +37,7 @@ const char *options_word(const char *words, int index, int *length)
 
 static void print_help(const char *usage, const option *table, size_t count)
 {
+    bool has_file = false;
     printf("%s\n\noptions:\n", usage);
     for (const option *o = table; o < table + count; o++) {
         char left[128];
@@ -45,10 +46,14 @@ static void print_help(const char *usage, const option *table, size_t count)
         for (int i = 0; (name = options_word(o->name, i, &length)); i++)
             n += snprintf(left + n, sizeof left - (size_t)n, "%s%s%.*s", i ? ", " : "", dashes(length), length, name);
         if (takes_value(o->kind))
-            snprintf(left + n, sizeof left - (size_t)n, " %s", o->shown ? o->shown : "VALUE");
+            snprintf(left + n, sizeof left - (size_t)n, o->kind == OPTION_FILE ? " [%s]" : " %s",
+                     o->shown ? o->shown : "VALUE");
         printf("  %-34s %s\n", left, o->help);
+        has_file |= o->kind == OPTION_FILE;
     }
     printf("  %-34s %s\n", "--help", "this text");
+    if (has_file)
+        puts("\n[FILE]: left out, it is -, standard output.");
 }
 
 /* The name in @p word, which begins with dashes. */

@@ -153,14 +153,14 @@ static weft_result gather(gpt_trainer *t, weft_buckets *set, double ns_an_elemen
         uint32_t bucket = weft_layout_order(layout, k);
         const weft_layout_bucket *b = weft_layout_bucket_at(layout, bucket);
         if (ns_an_element > 0)
-            gpt_timed_pass(&t->timed, ns_an_element * (double)(b->end - b->start));
+            pretend_pass(&t->timed.core, (int64_t)(ns_an_element * (double)(b->end - b->start)));
         GPT_TRY(weft_buckets_gather(set, bucket, t->device->stream));
     }
     return WEFT_OK;
 }
 
 /* The same for other ranks, with nothing updated: this rank is only busy for @p ms. */
-static weft_result pretend(gpt_trainer *t, double ms, weft_step_report *report)
+static weft_result update_nothing(gpt_trainer *t, double ms, weft_step_report *report)
 {
     double elements = 0;
     GPT_TRY(weft_buckets_reduce(t->sets, (uint32_t)t->part_count, 0));
@@ -168,7 +168,7 @@ static weft_result pretend(gpt_trainer *t, double ms, weft_step_report *report)
     for (size_t i = 0; i < t->part_count; i++)
         elements += elements_of(t->sets[i]);
     if (ms > 0 && !gpt_is_on(t->switches, GPT_OPTIMIZER)) {
-        gpt_timed_pass(&t->timed, ms * 1e6);
+        pretend_pass(&t->timed.core, (int64_t)(ms * 1e6));
         ms = 0;
     }
     for (size_t i = 0; i < t->part_count; i++)
@@ -180,7 +180,7 @@ weft_result gpt_trainer_step(gpt_trainer *t, gpt_way way, uint64_t step, double 
 {
     const gpt_timed *timed = &t->options->timed;
     GPT_TRY(run_window(t, way, step));
-    GPT_TRY(timed->is_on ? pretend(t, timed->optimizer_ms, report) : update(t, rate, report));
+    GPT_TRY(timed->is_on ? update_nothing(t, timed->optimizer_ms, report) : update(t, rate, report));
     return gpt_is_on(t->switches, GPT_PARAM_GATHER) ? WEFT_OK : gpt_trainer_settle(t);
 }
 
@@ -191,7 +191,7 @@ weft_result gpt_trainer_talk(gpt_trainer *t)
     t->model.device = &t->nothing;
     weft_result result = run_window(t, GPT_SERIAL, 0);
     if (result == WEFT_OK)
-        result = pretend(t, 0, &unused);
+        result = update_nothing(t, 0, &unused);
     t->model.device = device;
     return result == WEFT_OK ? gpt_trainer_settle(t) : result;
 }

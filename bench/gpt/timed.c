@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeps until absolute deadlines, so that a thousand short sleeps last as long as one long one. */
+/* A device that spreads the time of a pass over its products, by their weights. */
 #include "gpt/timed.h"
 
 #include <stdio.h>
-#include <sys/prctl.h>
-#include <time.h>
-
-#include "clock.h"
-
-static void sleep_until(int64_t ns)
-{
-    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0) /* a signal came */
-        ;
-}
-
-void gpt_timed_pass(gpt_timed_device *t, double ns)
-{
-    int64_t now = clock_ns();
-    t->due_ns += now - t->left_ns + (int64_t)ns;
-    if (t->due_ns > now)
-        sleep_until(t->due_ns);
-    t->left_ns = clock_ns();
-}
 
 static void product(gpt_device *device, size_t in, size_t out)
 {
     gpt_timed_device *t = (gpt_timed_device *)device; /* its first member */
-    gpt_timed_pass(t, t->ns_an_element * (double)in * (double)out);
+    pretend_pass(&t->core, (int64_t)(t->ns_an_element * (double)in * (double)out));
 }
 
 static void linear(gpt_device *device, size_t rows, size_t in, size_t out, const void *x, const void *w, void *y)
@@ -45,14 +25,13 @@ static void linear_weight_grad(gpt_device *device, size_t rows, size_t in, size_
 
 void gpt_timed_open(gpt_timed_device *t, const gpt_shape *shape)
 {
-    *t = (gpt_timed_device){.device = gpt_nothing_device(shape), .ops = gpt_nothing, .due_ns = clock_ns()};
-    t->left_ns = t->due_ns;
+    *t = (gpt_timed_device){.device = gpt_nothing_device(shape), .ops = gpt_nothing};
     t->ops.name = "timed";
     t->ops.linear = t->ops.linear_input_grad = linear;
     t->ops.linear_weight_grad = linear_weight_grad;
     t->device.ops = &t->ops;
     snprintf(t->device.products, sizeof t->device.products, "none: computing is nothing but time, losses mean nothing");
-    (void)prctl(PR_SET_TIMERSLACK, 1); /* of this thread, in ns */
+    pretend_open(&t->core);
 }
 
 void gpt_timed_set(gpt_timed_device *t, double ms, double elements)

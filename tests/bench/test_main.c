@@ -22,6 +22,15 @@ TEST(output_that_cannot_be_written_is_an_error_of_every_subcommand)
     }
 }
 
+TEST(help_tells_what_a_file_that_is_left_out_is)
+{
+    spawned r = spawn_weft(NULL, (const char *const[]){"perf", "pipeline", "--help", NULL});
+    CHECK_INT(spawn_finish(&r), 0);
+    CHECK_HAS(r.said.data, "--json [FILE]");
+    CHECK_HAS(r.said.data, "[FILE]: left out, it is -, standard output.");
+    spawn_forget(&r);
+}
+
 /* The exit code of a line of a shell, in which "$0" is the command. */
 static int shell(const char *line)
 {

@@ -4,15 +4,16 @@
 #ifndef WEFT_BENCH_PERF_OVERLAP_COMPUTE_H
 #define WEFT_BENCH_PERF_OVERLAP_COMPUTE_H
 #include <stdbool.h>
-#include <stdint.h>
+
+#include "pretend.h"
 
 typedef enum overlap_kernel { OVERLAP_PRODUCT, OVERLAP_FMA, OVERLAP_TIMED } overlap_kernel;
 
 typedef struct overlap_compute {
     overlap_kernel kernel;
-    double amount;       /* of the whole: units of work; timed: ns */
-    float *a, *b, *c;    /* of a product */
-    int64_t until, left; /* timed: when the last piece was to be done, and when the caller went on */
+    double amount;    /* of the whole: units of work; timed: ns */
+    float *a, *b, *c; /* of a product */
+    pretend core;     /* timed */
 } overlap_compute;
 
 bool overlap_compute_open(overlap_compute *c, overlap_kernel kernel); /* false: no memory */
@@ -25,8 +26,7 @@ double overlap_compute_unit_ns(overlap_compute *c, double ms);
 
 /* The pieces that follow begin now. */
 void overlap_compute_begin(overlap_compute *c);
-/* Compute what lies between two shares of the whole. Timed computing goes on from where the last piece was to end, not
- * from when its sleeper woke, and what the caller did since then comes on top: as if its core had been busy. */
+/* Compute what lies between two shares of the whole. */
 void overlap_compute_piece(overlap_compute *c, double from, double to);
 
 #endif

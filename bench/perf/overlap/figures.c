@@ -3,6 +3,8 @@
 #include "perf/overlap/figures.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,33 +68,67 @@ void overlap_figures_make(overlap_figures *f, const overlap_phase *phase, const 
     f->cpu_both = cpu(both) - cpu(t[OVERLAP_COMPUTING]);
     f->system_alone = t[OVERLAP_COMMUNICATING][OVERLAP_SYSTEM];
     f->system_both = both[OVERLAP_SYSTEM] - t[OVERLAP_COMPUTING][OVERLAP_SYSTEM];
+    f->engine_both = both[OVERLAP_ENGINE] - t[OVERLAP_COMPUTING][OVERLAP_ENGINE];
     f->softirq_both = both[OVERLAP_SOFTIRQ] - t[OVERLAP_COMPUTING][OVERLAP_SOFTIRQ];
+}
+
+static const struct {
+    size_t field;
+    const char *format;
+} parts[] = {
+    {offsetof(overlap_figures, longer),
+     "%.2f ms are computing that took longer than alone, since communication takes its cores and memory"},
+    {offsetof(overlap_figures, calls),
+     "%.2f ms are in weft's calls outside of waiting: they start operations and wake the engine, which may take their "
+     "core"},
+    {offsetof(overlap_figures, idle), "%.2f ms are waiting before or behind operations: for a thread to wake up, say"},
+    {offsetof(overlap_figures, others), "%.2f ms are other ranks that computed, or ended, later in both than alone"},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static double part(const overlap_figures *f, size_t index)
+{
+    return *(const double *)((const char *)f + parts[index].field);
+}
+
+/* As snprintf() at *used, if there is room left. */
+static void add(char *text, size_t bytes, size_t *used, const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void add(char *text, size_t bytes, size_t *used, const char *format, ...)
+{
+    va_list arguments;
+    if (*used >= bytes)
+        return;
+    va_start(arguments, format);
+    int length = vsnprintf(text + *used, bytes - *used, format, arguments);
+    va_end(arguments);
+    *used += length > 0 ? (size_t)length : 0;
 }
 
 bool overlap_figures_why(const overlap_figures *f, char *text, size_t bytes)
 {
-    double apart = f->exposed_clock - f->exposed_trace;
-    if (!(fabs(apart) > f->communicating * OVERLAP_APART_PERCENT / 100))
+    enum { TOLD = 4 }; /* the largest part, and others of a fourth of the whole */
+    double apart = f->exposed_clock - f->exposed_trace, all = fabs(apart), sign = apart > 0 ? 1 : -1;
+    size_t used = 0, largest = 0;
+    if (!(all > f->communicating * OVERLAP_APART_PERCENT / 100))
         return false;
-    const struct {
-        double ms;
-        const char *format;
-    } parts[] = {
-        {f->longer,
-         "%.2f ms are computing that took longer than alone, since communication takes its cores and memory"},
-        {f->calls,
-         "%.2f ms are in weft's calls outside of waiting: they start operations and wake the engine, which may take "
-         "their core"},
-        {f->idle, "%.2f ms are waiting before or behind operations: for a thread to wake up, say"},
-        {f->others, "%.2f ms are other ranks that computed, or ended, later in both than alone"},
-    };
-    size_t largest = 0;
-    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].ms * apart > parts[largest].ms * apart)
+    for (size_t i = 1; i < PARTS; i++)
+        if (part(f, i) * sign > part(f, largest) * sign)
             largest = i;
-    int length = snprintf(text, bytes, "the stop-watch sees %.2f ms %s than the trace: ", fabs(apart),
-                          apart > 0 ? "more" : "less");
-    if (length > 0 && (size_t)length < bytes)
-        snprintf(text + length, bytes - (size_t)length, parts[largest].format, parts[largest].ms);
+    add(text, bytes, &used, "the stop-watch sees %.2f ms %s than the trace", all, apart > 0 ? "more" : "less");
+    const char *before = ": ";
+    for (size_t i = 0; i < PARTS; i++) {
+        if (i != largest && part(f, i) * sign < all / TOLD)
+            continue;
+        add(text, bytes, &used, "%s", before);
+        add(text, bytes, &used, parts[i].format, part(f, i));
+        before = "; ";
+    }
+    if (apart > 0 && f->cpu_both > 0 && f->longer + f->calls > all / 2) {
+        add(text, bytes, &used,
+            ". Beside computing, communication took %.2f ms of processor time a rank, %.2f ms of it in the kernel",
+            f->cpu_both, f->system_both);
+        if (isfinite(f->engine_both))
+            add(text, bytes, &used, ", %.2f ms of it in weft's own thread", f->engine_both);
+    }
     return true;
 }

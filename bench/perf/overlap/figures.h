@@ -20,6 +20,7 @@ typedef struct overlap_figures {
     double longer, calls, idle, others;
     /* Processor time that communication took a rank, alone and beside computing, and of it the kernel's. */
     double cpu_alone, cpu_both, system_alone, system_both;
+    double engine_both;  /* what of it weft's own threads took; not finite: ranks are threads, and it is not known */
     double softirq_both; /* of the host, beside computing */
 } overlap_figures;
 

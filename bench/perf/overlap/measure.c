@@ -115,7 +115,7 @@ static weft_result count_rounds(overlap_runner *r, const overlap_plan *plan, int
 
 static bool is_processor_time(int time)
 {
-    return time == OVERLAP_USER || time == OVERLAP_SYSTEM || time == OVERLAP_SOFTIRQ;
+    return time == OVERLAP_USER || time == OVERLAP_SYSTEM || time == OVERLAP_ENGINE || time == OVERLAP_SOFTIRQ;
 }
 
 /* What rounds are ranked by: the time of @p way, without that of @p less (OVERLAP_WAYS = nothing). */

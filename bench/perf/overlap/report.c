@@ -37,6 +37,7 @@ static const struct {
     {"cpu_both_ms", FIELD(cpu_both), "processor time, beside", false},
     {"system_alone_ms", FIELD(system_alone), NULL, false},
     {"system_both_ms", FIELD(system_both), "  of it the kernel's", false},
+    {"engine_both_ms", FIELD(engine_both), "  of it weft's own thread's", false},
     {"softirq_both_ms", FIELD(softirq_both), "softirq of the host", false},
 };
 enum { LIST = sizeof list / sizeof *list };
@@ -70,7 +71,7 @@ static void print_number(FILE *out, double value, bool is_share)
 /* Where the two figures are apart, why. */
 static void print_whys(FILE *out, const overlap_figures *figures, int phases)
 {
-    char why[512];
+    char why[1024];
     for (int p = 0; p < phases; p++)
         if (overlap_figures_why(&figures[p], why, sizeof why))
             fprintf(out, "# %s: %s\n", figures[p].phase, why);
@@ -154,7 +155,7 @@ void overlap_report_line(FILE *out, const overlap_figures *figures)
 
 void overlap_report_json(FILE *out, const overlap_setup *setup, const overlap_figures *figures, int phases)
 {
-    char why[512];
+    char why[1024];
     for (int p = 0; p < phases; p++) {
         const overlap_figures *f = &figures[p];
         json_writer json = {.out = out};

@@ -2,6 +2,7 @@
 /* Runs a phase and reads what the trace and the kernel say of it. */
 #include "perf/overlap/run.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "perf/overlap/usage.h"
@@ -154,6 +155,7 @@ weft_result overlap_run(overlap_runner *runner, const overlap_phase *phase, over
     read_trace(&r, first, times, way == OVERLAP_COMMUNICATING ? each : NULL);
     times[OVERLAP_USER] = (after.user_ms - usage.user_ms) / runner->threads;
     times[OVERLAP_SYSTEM] = (after.system_ms - usage.system_ms) / runner->threads;
+    times[OVERLAP_ENGINE] = runner->threads > 1 ? NAN : after.others_ms - usage.others_ms;
     times[OVERLAP_SOFTIRQ] = after.softirq_ms - usage.softirq_ms;
     return WEFT_OK;
 }

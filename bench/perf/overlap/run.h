@@ -24,10 +24,11 @@ typedef enum overlap_time {
     OVERLAP_IDLE,
     OVERLAP_USER, /* processor time of the process, over its ranks */
     OVERLAP_SYSTEM,
+    OVERLAP_ENGINE,  /* of it, that of weft's own threads */
     OVERLAP_SOFTIRQ, /* of the host */
     OVERLAP_SLOWEST  /* total of the slowest rank: for who compares ranks */
 } overlap_time;
-enum { OVERLAP_TIMES = 9 };
+enum { OVERLAP_TIMES = 10 };
 
 typedef struct overlap_runner {
     weft_comm *control; /* what ranks wait for each other by */

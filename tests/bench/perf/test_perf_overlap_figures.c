@@ -106,6 +106,7 @@ static overlap_measured measured(void)
                           [OVERLAP_IDLE] = 0.5,
                           [OVERLAP_USER] = 42,
                           [OVERLAP_SYSTEM] = 3,
+                          [OVERLAP_ENGINE] = 2,
                           [OVERLAP_SOFTIRQ] = 1,
                           [OVERLAP_SLOWEST] = 48},
         [OVERLAP_SERIAL] = {[OVERLAP_SLOWEST] = 73},
@@ -132,6 +133,7 @@ TEST(the_parts_add_up_to_what_both_took_longer)
     CHECK_NEAR(f.cpu_alone, 9, 1e-12);
     CHECK_NEAR(f.cpu_both, 5, 1e-12);
     CHECK_NEAR(f.system_both, 3, 1e-12);
+    CHECK_NEAR(f.engine_both, 2, 1e-12);
     CHECK_NEAR(f.largest, 30, 1e-12);
 }
 
@@ -151,15 +153,23 @@ TEST(the_least_is_that_of_the_phase)
     CHECK_NEAR(f.closed_even, 0, 1e-12); /* one of 33 beside 40 */
 }
 
-TEST(why_is_said_only_where_the_figures_are_apart_and_names_the_largest_part)
+TEST(why_is_said_only_where_the_figures_are_apart_and_names_the_largest_parts)
 {
-    char why[512] = "";
+    char why[1024] = "";
     overlap_figures f = {.communicating = 100, .exposed_clock = 14.9, .exposed_trace = 10, .longer = 4.9};
     CHECK(!overlap_figures_why(&f, why, sizeof why));
     f.exposed_clock = 15.1;
     f.longer = 3, f.calls = 2.1;
     CHECK(overlap_figures_why(&f, why, sizeof why));
     CHECK_HAS(why, "sees 5.10 ms more than the trace: 3.00 ms are computing that took longer");
+    CHECK_HAS(why, "memory; 2.10 ms are in weft's calls"); /* more than a fourth */
+    CHECK(!strstr(why, "processor time"));                 /* not measured */
+    f.cpu_both = 4, f.system_both = 3, f.engine_both = 2.5;
+    CHECK(overlap_figures_why(&f, why, sizeof why));
+    CHECK_HAS(why, "took 4.00 ms of processor time a rank, 3.00 ms of it in the kernel, 2.50 ms of it in weft's own");
+    f.engine_both = (double)NAN;
+    CHECK(overlap_figures_why(&f, why, sizeof why));
+    CHECK(!strstr(why, "own thread"));
     f.calls = 3.1, f.longer = 2;
     CHECK(overlap_figures_why(&f, why, sizeof why));
     CHECK_HAS(why, "3.10 ms are in weft's calls");
