@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,9 +18,11 @@
 #define YIELDS   100   /* the same with more ranks than cores */
 #define SLICE_NS 20000 /* longest time between two looks at who wants the seat */
 #define SLEEP_MS 1000  /* longest sleep: deadlines are looked at in between */
+#define LOOK_US  1000  /* the same while callers return, who move everything along themselves */
+#define AWAY_NS  50000 /* those who have not come for so long do not */
 
 /* What an event is about: kind, and which. */
-enum { ENGINE_BELL, RANK_ENDS, WIRE_HAS_SOMETHING, LETTER_HAS_COME };
+enum { ENGINE_BELL, ENGINE_LOOKS, RANK_ENDS, WIRE_HAS_SOMETHING, LETTER_HAS_COME };
 #define EVENT(kind, index) ((uint64_t)(kind) << 32 | (uint32_t)(index))
 
 static void note_lost_rank(weft_world *world, int rank)
@@ -45,6 +48,7 @@ static void serve(weft_world *world)
         due = weft__seat_leave_unless_due(world);
     } while (due && atomic_load(&p->wanted) == 0);
     if (due) {
+        weft__seat_expect_callers(p);
         atomic_store(&p->seat, 0);
         weft__seat_wake_engine(world); /* come back when the other has had it */
     }
@@ -56,6 +60,24 @@ static void hear(weft_world *world)
     weft__segment_hear(world->own, WEFT__ENGINE_SLEEPS);
 }
 
+/* Time to look whether callers still return, which is all that was to be done. True: they do, or one is in the seat,
+ * who decides when he leaves it. */
+static bool callers_carry_on(weft_world *world)
+{
+    weft__progress *p = &world->progress;
+    uint64_t expirations;
+    ssize_t n = read(p->look_fd, &expirations, sizeof expirations);
+    (void)n; /* it may have been armed anew, and has not expired: it will */
+    atomic_store(&p->looks, false);
+    if (atomic_load(&p->seat))
+        return true;
+    uint64_t away = weft__ticks() - atomic_load_explicit(&p->left_ticks, memory_order_relaxed);
+    if ((double)away * p->ns_per_tick > AWAY_NS)
+        return false;
+    weft__seat_have_engine_look(world, LOOK_US);
+    return true;
+}
+
 static void *engine_main(void *argument)
 {
     weft_world *world = argument;
@@ -65,11 +87,15 @@ static void *engine_main(void *argument)
     while (!atomic_load(&p->stop)) {
         struct epoll_event events[16];
         int n = epoll_wait(p->epoll_fd, events, 16, populates ? 0 : weft__wires_sleep_ms(world, SLEEP_MS));
+        bool carried = false;
         for (int i = 0; i < n; i++) {
             int index = (int)(uint32_t)events[i].data.u64;
             switch (events[i].data.u64 >> 32) {
             case ENGINE_BELL:
                 hear(world);
+                break;
+            case ENGINE_LOOKS:
+                carried = callers_carry_on(world);
                 break;
             case RANK_ENDS:
                 note_lost_rank(world, index);
@@ -82,7 +108,9 @@ static void *engine_main(void *argument)
                 break;
             }
         }
-        if (weft__seat_try(p)) {
+        if (carried && n == 1) {
+            continue;
+        } else if (weft__seat_try(p)) {
             if (n == 0 && !populates) {
                 weft__seat_suspect(world, WEFT__ENGINE_SLEEPS);
                 weft__wires_doubt(world);
@@ -108,20 +136,32 @@ weft_result weft__progress_watch(weft_world *world, int backend)
     return weft__wire_add(world, backend, EVENT(WIRE_HAS_SOMETHING, backend));
 }
 
+static void close_descriptors(const weft__progress *p)
+{
+    if (p->look_fd >= 0)
+        close(p->look_fd);
+    if (p->epoll_fd >= 0)
+        close(p->epoll_fd);
+}
+
 static weft_result start_engine(weft_world *world)
 {
     weft__progress *p = &world->progress;
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (p->epoll_fd < 0)
-        return weft__fail_errno("cannot make an epoll descriptor");
+    p->look_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     weft_result result =
-        watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], EPOLLIN, EVENT(ENGINE_BELL, 0));
+        p->epoll_fd < 0 || p->look_fd < 0 ? weft__fail_errno("cannot make a descriptor for the engine") : WEFT_OK;
+    if (result == WEFT_OK)
+        result = watch_fd(p->epoll_fd, world->own->fds.bells[WEFT__ENGINE_SLEEPS - 1], EPOLLIN, EVENT(ENGINE_BELL, 0));
+    if (result == WEFT_OK)
+        result = watch_fd(p->epoll_fd, p->look_fd, EPOLLIN, EVENT(ENGINE_LOOKS, 0));
     for (int r = 0; r < world->size && result == WEFT_OK; r++)
         if (r != world->rank && world->segments[r] && !world->config.team)
             result = watch_fd(p->epoll_fd, world->segments[r]->fds.process, EPOLLIN, EVENT(RANK_ENDS, r));
     for (int i = 0; i < world->backend_count && result == WEFT_OK; i++)
         result = weft__progress_watch(world, i);
-    weft__control_watch(world, p->epoll_fd, EVENT(LETTER_HAS_COME, 0));
+    if (result == WEFT_OK)
+        weft__control_watch(world, p->epoll_fd, EVENT(LETTER_HAS_COME, 0));
     /* Signals are the program's business. */
     sigset_t all, before;
     sigfillset(&all);
@@ -131,7 +171,7 @@ static weft_result start_engine(weft_world *world)
     if (failed)
         result = weft__fail(WEFT_E_SYSTEM, "cannot start a thread: %s", strerror(failed));
     if (result != WEFT_OK) {
-        close(p->epoll_fd);
+        close_descriptors(p);
         return result;
     }
     p->has_engine = true;
@@ -160,7 +200,7 @@ void weft__progress_close(weft_world *world)
     atomic_store(&p->stop, true);
     weft__seat_wake_engine(world);
     pthread_join(p->engine, NULL);
-    close(p->epoll_fd);
+    close_descriptors(p);
     p->has_engine = false;
     if (atomic_load(&p->lost_wakes))
         weft__log(WEFT_LOG_ERROR, "%llu of %llu sleeps missed their wake: please report it",

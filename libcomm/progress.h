@@ -24,6 +24,9 @@ typedef struct weft__progress {
     /* The seat's. */
     _Alignas(WEFT__LINE) weft_comm *held; /* comms with held works */
     bool attention;                       /* others may come to wait for this rank */
+    bool due;                             /* something for others was moved since the seat was taken, and goes on */
+    bool callers_return;                  /* sooner than they would be missed: see seat.h */
+    int presences;                        /* expected yet; each absence that was longer takes one */
     uint32_t rounds;                      /* of looking at everything */
     int verdict_rounds;                   /* that a failure has waited */
     uint64_t watched_ns;                  /* when deadlines were looked at */
@@ -40,6 +43,9 @@ typedef struct weft__progress {
     pthread_t engine;
     int epoll_fd;
     _Atomic bool stop;
+    int look_fd;                 /* a timer: the engine looks by itself */
+    _Atomic bool looks;          /* it will */
+    _Atomic uint64_t left_ticks; /* when a caller last left something to do behind */
 
     _Atomic uint64_t heard_ticks; /* when the engine last took up a ring */
     _Atomic uint64_t lost_wakes;  /* sleeps that ended by time although a bell had to ring: a bug; see wire.h */

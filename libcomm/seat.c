@@ -3,8 +3,8 @@
 #include "seat.h"
 
 #include <poll.h>
+#include <sys/timerfd.h>
 
-#include "base/clock.h"
 #include "base/futex.h"
 #include "start.h"
 #include "watchdog.h"
@@ -12,6 +12,8 @@
 #define SUSPECT_MS      50  /* a ring may be this late before its wake counts as lost */
 #define VERDICT_ROUNDS  64  /* slices that a failure may wait for others to end */
 #define ROUNDS_OF_WATCH 256 /* between two looks at deadlines while there is always something to do */
+#define PRESENCES       3   /* callers that have returned are expected to so often again */
+#define LOOK_US         200 /* a ring that is put off: ten times what a timer costs */
 
 /* ------------------------------------------------------------------------------------------- works */
 
@@ -171,6 +173,7 @@ bool weft__seat_once(weft_world *world)
         answer |= weft__wire_progress(&world->backends[i], p->slice_ticks);
     moved |= (answer & WEFT_PROGRESS_MOVED) != 0;
     p->attention = p->held || answer & WEFT_PROGRESS_ATTENTION;
+    p->due = p->attention && (p->due || moved);
     if (++p->rounds % ROUNDS_OF_WATCH == 0)
         weft__watchdog_look(world);
     if (!atomic_load_explicit(&p->verdicts, memory_order_relaxed))
@@ -215,6 +218,8 @@ static bool is_left_alone(const weft_world *world, bool armed)
 bool weft__seat_leave_unless_due(weft_world *world)
 {
     weft__progress *p = &world->progress;
+    if (p->attention && weft__seat_once(world) && p->attention) /* not armed, or peers would ring in between */
+        return true;
     for (;;) {
         bool armed = is_needed(p) && world->own;
         weft__seat_set_asleep(world, armed ? WEFT__ENGINE_SLEEPS : WEFT__AWAKE);
@@ -247,23 +252,64 @@ void weft__seat_leave_as_found(weft_world *world)
         if (!is_left_alone(world, false) || !weft__seat_try(p))
             return;
     }
-    weft__seat_leave(world);
+    weft__seat_leave(world, 0);
 }
 
-void weft__seat_leave(weft_world *world)
+void weft__seat_expect_callers(weft__progress *p)
+{
+    p->presences = PRESENCES;
+    p->callers_return = true;
+}
+
+/* Was it away for less time than it was here? Once it may have lost its core. */
+static void note_return(weft__progress *p, uint64_t came)
+{
+    uint64_t now = weft__ticks();
+    if (came) {
+        bool is_back = came - atomic_load_explicit(&p->left_ticks, memory_order_relaxed) < now - came;
+        if (is_back)
+            weft__seat_expect_callers(p);
+        else if (p->presences > 0)
+            p->callers_return = --p->presences > 0;
+    }
+    atomic_store_explicit(&p->left_ticks, now, memory_order_relaxed);
+}
+
+void weft__seat_leave(weft_world *world, uint64_t came)
 {
     weft__progress *p = &world->progress;
-    bool due = weft__seat_leave_unless_due(world);
-    if (due)
+    bool due = (p->due && p->callers_return) || weft__seat_leave_unless_due(world), returns = false;
+    if (due) {
+        note_return(p, came);
+        p->due = false;
+        returns = p->callers_return;
         atomic_store(&p->seat, 0);
-    if (due || atomic_load(&p->sleepers))
+    }
+    bool at_once = atomic_load(&p->sleepers) || (due && (atomic_load(&p->fresh) || atomic_load(&p->verdicts)));
+    if (at_once || (due && !returns))
         weft__seat_wake_engine(world);
+    else if (due)
+        weft__seat_have_engine_look(world, LOOK_US);
 }
 
 void weft__seat_wake_engine(weft_world *world)
 {
     if (world->progress.has_engine)
         weft__segment_ring(world->own, WEFT__ENGINE_SLEEPS);
+}
+
+/* Who leaves has given the seat up before it finds that the engine will look, and the engine looks at the seat after it
+ * has said that it will not any more. */
+void weft__seat_have_engine_look(weft_world *world, uint32_t us)
+{
+    weft__progress *p = &world->progress;
+    if (!p->has_engine || atomic_load(&p->looks) || atomic_exchange(&p->looks, true))
+        return;
+    struct itimerspec once = {.it_value.tv_nsec = (long)us * 1000};
+    if (timerfd_settime(p->look_fd, 0, &once, NULL) != 0) {
+        atomic_store(&p->looks, false);
+        weft__seat_wake_engine(world);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------- lost wakes */

@@ -3,9 +3,15 @@
  *
  * Who leaves it while works are in flight says so in the rank's header (`asleep`), looks at everything once more, and
  * goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an operation costs
- * no system call unless there is something to do at once, and nothing is lost in between. */
+ * no system call unless there is something to do at once, and nothing is lost in between.
+ *
+ * If there is something to do at once, the engine is rung. But callers that come back again and again, with small
+ * operations while a large one is under way, move that along themselves, and share a core with the engine: each ring
+ * would take it from them. So as long as they are in the seat for longer than they were away from it, who leaves it
+ * has the engine look later. It takes over when it then finds that they have stayed away. */
 #ifndef WEFT_LIBCOMM_SEAT_H
 #define WEFT_LIBCOMM_SEAT_H
+#include "base/clock.h"
 #include "comm.h"
 
 static inline bool weft__seat_try(weft__progress *p)
@@ -21,12 +27,22 @@ void weft__seat_take_up(weft_world *world, weft__work *work);
 /* In the seat: say who of this rank is to be woken (WEFT__AWAKE: nobody). */
 void weft__seat_set_asleep(weft_world *world, uint32_t who);
 
+/* The moment, if it may be that of a caller who comes back: for weft__seat_leave(). In the seat. */
+static inline uint64_t weft__seat_came(const weft__progress *p)
+{
+    return p->attention ? weft__ticks() : 0;
+}
+
 /* Leave the seat, the bell armed if somebody is needed. If there is something to do at once for others, the engine is
- * woken; */
-void weft__seat_leave(weft_world *world);
+ * woken, or looks later if callers return. @p came: ticks, when this one came; 0 = it has not been away; */
+void weft__seat_leave(weft_world *world, uint64_t came);
 /* or the seat is kept, and the answer is true. */
 bool weft__seat_leave_unless_due(weft_world *world);
 void weft__seat_wake_engine(weft_world *world);
+/* In the seat: a caller has come while the engine had it. */
+void weft__seat_expect_callers(weft__progress *p);
+/* Have the engine look by itself in @p us, unless it will anyway. Any thread. */
+void weft__seat_have_engine_look(weft_world *world, uint32_t us);
 /* Leave it where everything is as it was when the seat was taken: what began since has ended. */
 void weft__seat_leave_as_found(weft_world *world);
 

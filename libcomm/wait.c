@@ -8,7 +8,8 @@
 #include "watchdog.h"
 
 #define SLEEP_MS    1000  /* longest sleep: deadlines are looked at in between */
-#define OUTSIDE_NS  20000 /* spinning for the seat before sleeping on a work */
+#define OUTSIDE_NS  20000 /* waiting for the seat before sleeping on a work, */
+#define OUTSIDE     64    /* and rounds of it before the core is left to who is in the seat */
 #define CLOCK_EVERY 16    /* rounds of spinning between two looks at the clock */
 
 /* ------------------------------------------------------------------------------------------- without waiting */
@@ -17,9 +18,10 @@ void weft__progress_try(weft_world *world)
 {
     if (!weft__seat_try(&world->progress))
         return;
+    uint64_t came = weft__seat_came(&world->progress);
     weft__seat_set_asleep(world, WEFT__AWAKE);
     (void)weft__seat_once(world);
-    weft__seat_leave(world);
+    weft__seat_leave(world, came);
 }
 
 /* There is something new: look at it, or have whoever is in the seat do so before it sleeps or goes. */
@@ -107,6 +109,15 @@ static void wait_in_seat(weft_world *world, weft__work *work)
 
 /* ------------------------------------------------------------------------------------------- waiting */
 
+/* The engine in the seat may share the core with who waits for it. */
+static void pause_outside(int round)
+{
+    if (round < OUTSIDE)
+        weft__pause();
+    else
+        sched_yield();
+}
+
 /* Somebody else has the seat: spin for it a little, then sleep on the work. True: the seat is ours. */
 static bool wait_outside(weft_world *world, weft__work *work)
 {
@@ -114,8 +125,8 @@ static bool wait_outside(weft_world *world, weft__work *work)
     uint64_t until = weft__ticks() + (uint64_t)(OUTSIDE_NS / p->ns_per_tick);
     bool seated = false;
     atomic_fetch_add(&p->wanted, 1);
-    while (!weft__work_ended(work) && !(seated = weft__seat_try(p)) && weft__ticks() < until)
-        weft__pause();
+    for (int i = 0; !weft__work_ended(work) && !(seated = weft__seat_try(p)) && weft__ticks() < until; i++)
+        pause_outside(i);
     atomic_fetch_sub(&p->wanted, 1);
     if (seated || weft__work_ended(work))
         return seated;
@@ -138,8 +149,9 @@ void weft__progress_wait(weft_world *world, weft__work *work)
     while (!weft__work_ended(work)) {
         if (!weft__seat_try(p) && !wait_outside(world, work))
             continue;
+        uint64_t came = weft__seat_came(p);
         wait_in_seat(world, work);
-        weft__seat_leave(world);
+        weft__seat_leave(world, came);
         while (atomic_load(&p->visitors))
             sched_yield();
     }
@@ -163,8 +175,9 @@ bool weft__progress_run(weft_world *world, weft__work *work)
         weft__progress_wait(world, work);
         return false;
     }
+    uint64_t came = p->attention ? work->ready : 0;
     weft__seat_set_asleep(world, WEFT__AWAKE);
-    bool alone = !weft__seat_take_fresh(world);
+    bool alone = !weft__seat_take_fresh(world) && !p->attention;
     __atomic_store_n(&work->op.waited, WEFT__WAITED_FOR_IN_SEAT, __ATOMIC_RELAXED);
     weft__seat_take_up(world, work);
     if (alone && hasten(work)) {
@@ -173,7 +186,7 @@ bool weft__progress_run(weft_world *world, weft__work *work)
     }
     wait_in_seat(world, work);
     __atomic_store_n(&work->op.waited, 0, __ATOMIC_RELAXED);
-    weft__seat_leave(world);
+    weft__seat_leave(world, came);
     if (!weft__work_ended(work)) { /* it made room for a visitor */
         weft__trace_pending(world->trace, work);
         weft__progress_wait(world, work);
@@ -199,5 +212,5 @@ void weft__progress_enter(weft_world *world)
 
 void weft__progress_leave(weft_world *world)
 {
-    weft__seat_leave(world);
+    weft__seat_leave(world, 0);
 }

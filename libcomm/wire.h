@@ -9,8 +9,9 @@
  *
  * Who sleeps in the seat polls the descriptors itself. Who leaves it while something is due counts on the engine,
  * which watches each once (EPOLLONESHOT). The rule that no wake is lost by: when the seat is empty, its leaver in need
- * of somebody, every wire is armed and watched. The engine takes both back when it hears of a wire, whoever is in the
- * seat; so whoever leaves looks at both once more behind the seat (weft__wires_guarded).
+ * of somebody, every wire is armed and watched, or the engine looks soon (seat.h). The engine takes both back when it
+ * hears of a wire, whoever is in the seat; so whoever leaves looks at both once more behind the seat
+ * (weft__wires_guarded).
  *
  * A descriptor that has hung up, or is in error, can always be read and tells nothing any more. Its wire is armed like
  * the others, but neither slept on nor watched: it is looked at when a few milliseconds of sleep are over, and then

@@ -5,6 +5,7 @@
 
 #include "complain.h"
 #include "perf/api.h"
+#include "perf/behind.h"
 #include "perf/conform/conform.h"
 #include "perf/operations_run.h"
 #include "perf/overlap/command.h"
@@ -16,6 +17,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } benchmarks[] = {
     {"api", "what weft's own calls cost, apart from the moving of bytes", perf_api},
+    {"behind", "how long small operations take behind a large one on another comm", perf_behind},
     {"conform", "whether a backend keeps its contract", perf_conform},
     {"limits", "what memory allows: the traffic of operations without waiting for others", perf_limits},
     {"overlap", "how much communication in buckets hides behind computing, by their size", perf_overlap},

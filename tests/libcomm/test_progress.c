@@ -63,6 +63,83 @@ TEST(operations_go_on_while_the_caller_computes)
     ranks_both_ways(4, engine_carries_on, NULL);
 }
 
+/* Callers that come back again and again with small operations are left to move a large one along, and then they stay
+ * away; or each small one ends at once, so that nobody ever waits in the seat. */
+static void return_often(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *large = all_ranks(world, "large", NULL), *small = all_ranks(world, "small", NULL);
+    enum { TIMES = 5 };
+    size_t count = test_is_slow() ? 1 << 18 : 4 << 20;
+    int rank = weft_world_rank(world), expected = 0;
+    float number = 1, *memory;
+    CHECK_OK(weft_memory_alloc(world, sizeof(float) * count, (void **)&memory));
+    for (int i = 0; i < TIMES; i++) {
+        weft_work work;
+        CHECK_OK(weft_all_reduce_start(large, memory, memory, count, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &work));
+        const weft__work *slot = weft__work_find(work);
+        for (int k = 0; k < 50 && i > 0; k++) {
+            if (i % 2)
+                CHECK_OK(weft_all_reduce_run(small, &number, &number, 1, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST));
+            else if (rank == 0)
+                CHECK_OK(run_messages(small, &(weft_p2p){WEFT_SEND, 1, 0, WEFT_FP32, &number, 1, 0}, 1));
+            else if (rank == 1)
+                CHECK_OK(run_messages(small, &(weft_p2p){WEFT_RECV, 0, 0, WEFT_FP32, &number, 1, 0}, 1));
+        }
+        expected += world->progress.callers_return;
+        uint64_t limit = weft__now_ns() + 10000000000u;
+        while (__atomic_load_n(&slot->op.result, __ATOMIC_ACQUIRE) == WEFT_PENDING) /* no call of weft */
+            CHECK_MSG(weft__now_ns() < limit, "the large operation was left alone");
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    }
+    CHECK_OK(weft_barrier_run(small, WEFT_STREAM_HOST));
+    if (rank == 0)
+        test_note("callers were expected in %d of %d rounds", expected, TIMES);
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_memory_free(world, memory);
+    weft_comm_destroy(small);
+    weft_comm_destroy(large);
+}
+
+TEST(what_callers_who_return_leave_behind_goes_on)
+{
+    ranks_both_ways(2, return_often, NULL);
+    ranks_as_processes(4, NULL, return_often, NULL);
+}
+
+/* As long as they return they move it along, so that it ends before they do. */
+static void return_until_it_has_ended(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *large = all_ranks(world, "large", NULL), *small = all_ranks(world, "small", NULL);
+    enum { COUNT = 4 << 20 };
+    int rank = weft_world_rank(world);
+    float ended = 0, *memory;
+    weft_work work;
+    CHECK_OK(weft_memory_alloc(world, sizeof(float) * COUNT, (void **)&memory));
+    CHECK_OK(weft_all_reduce_start(large, memory, memory, COUNT, WEFT_FP32, WEFT_MAX, WEFT_STREAM_HOST, &work));
+    weft__work *slot = weft__work_find(work);
+    uint64_t limit = weft__now_ns() + 10000000000u;
+    while (ended == 0) { /* only such as end at once but for the last look */
+        for (int k = 0; k < 100 && rank == 0; k++)
+            CHECK_OK(run_messages(small, &(weft_p2p){WEFT_SEND, 1, 0, WEFT_FP32, &ended, 1, 0}, 1));
+        for (int k = 0; k < 100 && rank == 1; k++)
+            CHECK_OK(run_messages(small, &(weft_p2p){WEFT_RECV, 0, 0, WEFT_FP32, &ended, 1, 0}, 1));
+        ended = weft__work_ended(slot);
+        CHECK_OK(weft_all_reduce_run(small, &ended, &ended, 1, WEFT_FP32, WEFT_MIN, WEFT_STREAM_HOST));
+        CHECK_MSG(weft__now_ns() < limit, "callers return, and the large operation does not go on");
+    }
+    CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    weft_memory_free(world, memory);
+    weft_comm_destroy(small);
+    weft_comm_destroy(large);
+}
+
+TEST(callers_who_return_move_along_what_nobody_waits_for)
+{
+    ranks_both_ways(2, return_until_it_has_ended, NULL);
+}
+
 /* The slot of a work that has ended may live again at once, written by a thread that is not in the seat. */
 static void leave_alone(weft_world *world, void *argument)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The door of the backend tcp: ranks come in, whoever else knocks there meanwhile; and it is where WEFT_IFACE says. What
- * operations and failures are like over it: net/. */
+/* The door of the backend tcp: ranks come in, whoever else knocks there meanwhile; and it is where WEFT_IFACE says.
+ * What operations and failures are like over it: net/. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

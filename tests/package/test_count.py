@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What tests/count makes of a log of meson: numbers on its last line, and causes before it.
+
 usage: test_count.py TOP"""
 import json
 import pathlib

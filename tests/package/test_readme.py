@@ -119,6 +119,8 @@ def keys_listed(what):
 def every_key_of_the_reports_is_listed():
     call, *_ = shell("weft perf api --rounds 1 --repeats 10 --json -").splitlines()
     assert list(json.loads(call)) == keys_listed("`weft perf api`, a call"), call
+    row, *_ = shell("weft perf behind -t 2 --large-bytes 1M --rounds 1 --json -").splitlines()
+    assert list(json.loads(row)) == keys_listed("`weft perf behind`, one object"), row
     way, *_ = shell("weft perf pipeline -t 2 -m 1 --forward 0.1 --message-bytes 4 --rounds 1 --json -").splitlines()
     assert list(json.loads(way)) == keys_listed("`weft perf pipeline`, a way"), way
     half, *_ = shell("weft perf all_reduce -b 8 -e 8 -n 1 --rotate-bytes 1K --json -").splitlines()

@@ -414,14 +414,19 @@ static void *need(void *memory)
     return memory;
 }
 
-static void open_fiber(grid *g, unsigned number)
+static fiber *fiber_of(grid *g, unsigned number)
 {
     fiber *f = g->fibers[number];
-    if (!f) {
-        f = g->fibers[number] = need(calloc(1, sizeof *f));
-        f->number = number;
-        f->stack = need(malloc(STACK_BYTES));
-    }
+    if (f)
+        return f;
+    f = g->fibers[number] = need(calloc(1, sizeof *f));
+    f->number = number;
+    f->stack = need(malloc(STACK_BYTES));
+    return f;
+}
+
+static void open_fiber(fiber *f)
+{
     if (f->begun)
         return;
     getcontext(&f->start);
@@ -486,7 +491,7 @@ void standin_grid(unsigned blocks, unsigned threads, size_t shared_bytes,
     g->random = standin_seed();
     g->failed = false;
     for (unsigned i = 0; i < threads; i++)
-        open_fiber(g, i);
+        open_fiber(fiber_of(g, i));
     for (g->block = 0; g->block < blocks && !g->failed; g->block++)
         run_block(g);
     if (g->failed)

@@ -2,21 +2,44 @@
 /* A room is POSIX shared memory under the name in the id, which goes when all have come. */
 #include "nccl_meet.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define PREFIX "standin-nccl-"
+
+enum { OLD_S = 3600 };
+
+/* Of ranks that died, or never met: names older than anybody waits. */
+static void forget_old_names(void)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    DIR *folder = atomic_flag_test_and_set(&done) ? NULL : opendir("/dev/shm");
+    for (struct dirent *file; folder && (file = readdir(folder));) {
+        struct stat facts;
+        if (strncmp(file->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+            fstatat(dirfd(folder), file->d_name, &facts, 0) == 0 && time(NULL) - facts.st_mtime > OLD_S)
+            (void)unlinkat(dirfd(folder), file->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
+}
 
 void standin_room_name(ncclUniqueId *id)
 {
+    forget_old_names();
     unsigned char chance[16];
     char *at = id->internal;
     memset(id, 0, sizeof *id);
     if (getrandom(chance, sizeof chance, 0) != (ssize_t)sizeof chance)
         memset(chance, (int)getpid(), sizeof chance);
-    at += sprintf(at, "/standin-nccl-");
+    at += sprintf(at, "/" PREFIX);
     for (size_t i = 0; i < sizeof chance; i++)
         at += sprintf(at, "%02x", chance[i]);
 }

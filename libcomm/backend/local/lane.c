@@ -127,7 +127,7 @@ static void queue_up(weft__local_comm *lc, weft_op *op)
         weft__lane *lane = lane_of(lc, what);
         put(what->kind == WEFT_SEND ? &lane->unposted : &lane->wanted, m);
         batch->left++;
-        batch->small &= m->bytes <= lc->local->small_bytes;
+        batch->small &= m->bytes <= weft__local_small(lc->local);
         if (!lane->busy) {
             lane->busy = true;
             lane->next = lc->busy_lanes;
@@ -189,9 +189,10 @@ static size_t stream(weft__lane *lane, weft__message *m)
 /* Can the message go at once? A little room is left, so that it can whatever came before. */
 static bool fits_pipe(const weft__local *local, weft__lane *lane, size_t bytes)
 {
-    if (bytes > local->small_bytes)
+    size_t small = weft__local_small(local);
+    if (bytes > small)
         return false;
-    uint64_t most = lane->writer.bytes - local->small_bytes - bytes;
+    uint64_t most = lane->writer.bytes - small - bytes;
     return weft__pipe_used(&lane->writer, most) <= most;
 }
 

@@ -10,7 +10,6 @@
 #define SLOT_BYTES         ((size_t)1 << 10)  /* longer ones are read faster where they lie */
 #define SLOT_BYTES_CROWDED ((size_t)16 << 10) /* saves a round of context switches */
 #define SMALL              ((size_t)2 << 10)  /* the same of messages */
-#define SMALL_CROWDED      ((size_t)8 << 10)
 #define HASTEN_NS          1000
 
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
@@ -59,7 +58,7 @@ static weft_result open_world(weft_world *world, void **state_out)
     local->vector = weft__vector_host();
     look_around(local);
     local->slot_bytes = crowded ? SLOT_BYTES_CROWDED : SLOT_BYTES;
-    local->small_bytes = crowded ? SMALL_CROWDED : SMALL;
+    local->small_bytes = crowded ? WEFT__SMALL_MOST : SMALL;
     local->hasten_ticks = crowded ? 0 : (uint64_t)(HASTEN_NS / weft__ns_per_tick());
     *state_out = local;
     return WEFT_OK;
@@ -70,14 +69,23 @@ static void close_world(void *state)
     free(state);
 }
 
+/* Behind the others: what is small then ends right behind the turn of what is large and was there before, and whoever
+ * waits for it need not wait for another turn. */
+static void activate(weft__local_comm *lc)
+{
+    weft__local_comm **link = &lc->local->active;
+    while (*link)
+        link = &(*link)->next;
+    *link = lc;
+    lc->next = NULL;
+    lc->active = true;
+}
+
 weft_result weft__local_start_part(void *comm, weft_op *op, const weft_op *whole, size_t stride)
 {
     weft__local_comm *lc = comm;
-    if (!lc->active) {
-        lc->active = true;
-        lc->next = lc->local->active;
-        lc->local->active = lc;
-    }
+    if (!lc->active)
+        activate(lc);
     if (op->is_p2p) {
         weft__lanes_start(lc, op);
         return WEFT_OK;
@@ -129,8 +137,8 @@ static unsigned progress(void *state, uint64_t slice_ticks)
 {
     weft__local *local = state;
     unsigned answer = 0;
-    bool beside = local->active && local->active->next;
-    local->turn_ticks = beside ? slice_ticks / 8 : slice_ticks / 2;
+    local->beside = (local->active && local->active->next) || local->world->progress.callers_return;
+    local->turn_ticks = local->beside ? slice_ticks / 8 : slice_ticks / 2;
     for (weft__local_comm **link = &local->active; *link;) {
         weft__local_comm *lc = *link;
         answer |= take_turn(lc);

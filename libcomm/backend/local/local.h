@@ -130,7 +130,7 @@ struct weft__local {
     weft_world *world;
     const weft__vector *vector;
     size_t slot_bytes;  /* most of an input that is copied to where all see it */
-    size_t small_bytes; /* most of a message that is */
+    size_t small_bytes; /* most of a message that is, else: see weft__local_small() */
     weft__reuse reuse;
     int neighbours;           /* ranks of this machine, this one included */
     int first;                /* of them: it measures the caches */
@@ -139,6 +139,7 @@ struct weft__local {
     /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
     uint64_t turn_ticks, turn_end;
     bool turn_over;
+    bool beside;           /* others want their turn soon */
     uint64_t hasten_ticks; /* how long the others are waited for on the spot */
     uint64_t now;          /* near enough for small messages; 0 = look at the clock */
 };
@@ -276,7 +277,16 @@ static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__
 
 static inline size_t weft__local_part(const weft__local *local)
 {
-    return local->active && local->active->next ? WEFT__PART_BESIDE : WEFT__PART;
+    return local->beside ? WEFT__PART_BESIDE : WEFT__PART;
+}
+
+/* Most of a message that goes through the pipe. A receiver that has more to do, or no core of its own, is not waited
+ * for if it can be helped. */
+#define WEFT__SMALL_MOST ((size_t)8 << 10)
+
+static inline size_t weft__local_small(const weft__local *local)
+{
+    return local->beside ? WEFT__SMALL_MOST : local->small_bytes;
 }
 
 static inline void weft__local_mark_first(const weft__local *local, weft_op *op)

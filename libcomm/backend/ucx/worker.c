@@ -26,8 +26,8 @@ static weft_result fail(ucs_status_t status, const char *what)
     return WEFT_E_UNSUPPORTED;
 }
 
-/* What UCX_* in the environment say stands, but for what must be, and for the transports if @p transports says some. */
-static ucs_status_t configure(ucp_config_t *config, const char *transports)
+/* What UCX_* in the environment say stands, but for what must be. @p transports, @p zcopy: NULL = as it says, too. */
+static ucs_status_t configure(ucp_config_t *config, const char *transports, const char *zcopy)
 {
     static const struct {
         const char *name, *value;
@@ -38,7 +38,9 @@ static ucs_status_t configure(ucp_config_t *config, const char *transports)
     ucs_status_t status = UCS_OK;
     for (size_t i = 0; i < sizeof settings / sizeof *settings && status == UCS_OK; i++)
         status = ucp_config_modify(config, settings[i].name, settings[i].value);
-    return status == UCS_OK && transports ? ucp_config_modify(config, "TLS", transports) : status;
+    if (status == UCS_OK && transports)
+        status = ucp_config_modify(config, "TLS", transports);
+    return status == UCS_OK && zcopy ? ucp_config_modify(config, "ZCOPY_THRESH", zcopy) : status;
 }
 
 /* The same for all worlds of a process. */
@@ -66,7 +68,7 @@ static void look_for_fabric(ucp_context_h context)
     free(text);
 }
 
-static weft_result make_context(weft__ucx *ucx, const char *transports)
+static weft_result try_context(weft__ucx *ucx, const char *transports, const char *zcopy)
 {
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
@@ -75,7 +77,7 @@ static weft_result make_context(weft__ucx *ucx, const char *transports)
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "weft"};
-    status = configure(config, transports);
+    status = configure(config, transports, zcopy);
     if (status == UCS_OK)
         status = ucp_init(&params, config, &ucx->context);
     ucp_config_release(config);
@@ -83,6 +85,18 @@ static weft_result make_context(weft__ucx *ucx, const char *transports)
         return fail(status, "make a context");
     look_for_fabric(ucx->context);
     return WEFT_OK;
+}
+
+/* When a peer dies, UCX 1.13 may end this process too if its TCP was sending from where things lie (an assertion in
+ * uct_iface.h): without a fabric it copies. */
+static weft_result make_context(weft__ucx *ucx, const char *transports)
+{
+    weft_result result = try_context(ucx, transports, NULL);
+    if (result != WEFT_OK || has_fabric || getenv("UCX_ZCOPY_THRESH"))
+        return result;
+    ucp_cleanup(ucx->context);
+    ucx->context = NULL;
+    return try_context(ucx, transports, "inf");
 }
 
 static ucs_status_t create_worker(weft__ucx *ucx)

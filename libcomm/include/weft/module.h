@@ -7,8 +7,8 @@
 WEFT_BEGIN_DECLS
 
 /** Load the first @p file that can be, in the folders of WEFT_MODULE_PATH, then in @p folder, then where weft's library
- *  is. It stays loaded, and its symbols are nobody else's; signal handlers that libraries below it install are put back.
- *  A module that is linked to another copy of weft than the program is left out.
+ *  is. It stays loaded, and its symbols are nobody else's; handlers of signals stay those of the program. A module that
+ *  is linked to another copy of weft than the program is left out.
  *  @param file    "libweft-gpt-cuda.so".   @param folder  NULL or "": none.
  *  @param symbol  that it must have.       @param symbol_out  given for good.
  *  @param path    copied to, cut at @p path_bytes: the last that was found, or "" (NULL and 0: not wanted).

@@ -157,6 +157,27 @@ def limits_and_contention_are_columns():
     assert "# Beside: a matrix product by" in text, text
 
 
+def small_operations_are_timed_behind_a_large_one():
+    quick = ("-t", "2", "--large-bytes", "1M", "--rounds", "3")
+    keys = ("small ranks small_bytes large_bytes rounds probe_ns small_alone_us small_alone_p99_us small_us "
+            "small_p99_us small_max_us samples large_alone_ms large_ms slower").split()
+    for small in ("ping_pong", "all_reduce"):
+        row, = map(json.loads, perf("behind", *quick, "--small", small, "--json", "-").stdout.splitlines())
+        assert list(row) == keys, row
+        assert [row[key] for key in keys[:5]] == [small, 2, 4096, 1 << 20, 3], row
+        assert 0 < row["small_us"] <= row["small_p99_us"] <= row["small_max_us"] and row["samples"] >= 3, row
+        assert row["small_alone_us"] <= row["small_alone_p99_us"] and 0 < row["large_alone_ms"], row
+        assert row["large_ms"] > 0 and row["slower"] > 0, row
+    text = run("run", "-n", "3", "--prefix", "none", "--", command, "perf", "behind", *quick[2:]).stdout
+    assert re.match(r"# ping_pong of 4096 bytes behind a reduce_scatter of 1048576 bytes; 3 ranks, 3 rounds; probe \S+ "
+                    r"ns: (near|far)\n +alone +behind +p99 +max\nsmall \(us\)( +[\d.]+){4}   \d+ samples\n"
+                    r"large \(ms\)( +[\d.]+){2}   slower: [\d.]+\n$", text), text
+    assert "one rank waits for nobody" in perf("behind", code=2).stderr
+    assert "--small is 'send'" in perf("behind", "--small", "send", code=2).stderr
+    assert "too many" in perf("behind", "7", code=2).stderr
+    assert "cannot write '/no/such/file'" in perf("behind", *quick, "--json", "/no/such/file", code=1).stderr
+
+
 def pipelines_are_held_against_their_schedule():
     quick = ("-t", "2", "-m", "4", "--forward", "0.5", "--backward", "1", "--message-bytes", "64", "--rounds", "1")
     rows = [json.loads(line) for line in perf("pipeline", *quick, "--json", "-").stdout.splitlines()]
@@ -230,6 +251,7 @@ def nonsense_is_refused_by_name():
 tap.main(the_table_is_that_of_nccl_tests, columns_stand_under_their_names,
          every_operation_is_right_on_threads_and_processes, every_way_of_using_buffers_is_checked,
          familiar_names_are_understood, what_is_reported_has_these_keys, several_backends_are_measured_in_turn,
-         limits_and_contention_are_columns, pipelines_are_held_against_their_schedule,
+         limits_and_contention_are_columns, small_operations_are_timed_behind_a_large_one,
+         pipelines_are_held_against_their_schedule,
          a_difference_of_calls_is_told_or_why_not, wrong_values_are_counted_in_checked_and_in_timed_calls,
          a_deadline_that_passes_has_a_code_of_its_own, nonsense_is_refused_by_name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every collective between hosts gives the bits that its definition gives: over the ranks in their order, as if they were on
- * one machine. */
+/* Every collective between hosts gives the bits that its definition gives: over the ranks in their order, as if they
+ * were on one machine. */
 #include <stdlib.h>
 
 #include "../trial.h"

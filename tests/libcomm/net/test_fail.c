@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks over a network that disagree, give up, leave early or die: who waits is told who and why, and no close hangs. */
+/* Ranks over a network that disagree, give up, leave or die: who waits is told who and why, and no close hangs. */
 #include <signal.h>
 #include <unistd.h>
 

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention in one kernel, and its gradient in two: scores never leave the chip. In the manner of Dao,
- * "FlashAttention-2" (arXiv:2307.08691), with the softmax of Milakov and Gimelshein, "Online normalizer calculation for
- * softmax" (arXiv:1805.02867). Its gradient makes the probabilities twice, once going over the keys of each query and
- * once over the queries of each key: so nobody adds to what another has, and sums have one order. */
-#include "gpt/cuda/kernels.h"
-
-#include <math.h>
-
-#include "gpt/cuda/blocks.h"
-#include "gpt/cuda/tile.h"
+/* The gradient of the fused attention. Probabilities are made twice, once going over the keys of each query and once
+ * over the queries of each key: so nobody adds to what another has, and sums have one order. */
+#include "gpt/cuda/attention_fused.h"
 
 namespace
 {
@@ -16,237 +9,6 @@ namespace
 using namespace gpt_cuda;
 using weft::reads;
 using weft::writes;
-
-enum : unsigned { WARPS = 4 };
-constexpr float LOG2_E = 1.44269504f;
-
-/* Where things are in memory. A row of queries, keys and values is a token's, tokens ordered [sequence][sample]; heads
- * and samples are numbered together, [head][sample], as the logarithms are. */
-template <unsigned WIDTH> struct layout {
-    size_t sequence, samples, groups, in_group;
-    float scale;
-
-    WEFT_KERNEL size_t numbers() const
-    {
-        return groups * in_group * samples;
-    }
-    WEFT_KERNEL size_t qkv_stride() const
-    {
-        return samples * groups * (in_group + 2) * WIDTH;
-    }
-    WEFT_KERNEL size_t context_stride() const
-    {
-        return samples * groups * in_group * WIDTH;
-    }
-    /* The queries, keys and values of a group in one sample; its key is @p in_group, its value the next. */
-    WEFT_KERNEL size_t in_qkv(size_t sample, size_t group, size_t which) const
-    {
-        return ((sample * groups + group) * (in_group + 2) + which) * WIDTH;
-    }
-    WEFT_KERNEL size_t query(size_t number) const
-    {
-        size_t head = number / samples;
-        return in_qkv(number % samples, head / in_group, head % in_group);
-    }
-    WEFT_KERNEL size_t key(size_t number) const
-    {
-        return in_qkv(number % samples, number / samples / in_group, in_group);
-    }
-    WEFT_KERNEL size_t context(size_t number) const
-    {
-        return (number % samples * groups * in_group + number / samples) * WIDTH;
-    }
-    unsigned blocks(unsigned rows) const
-    {
-        return (unsigned)((sequence + rows - 1) / rows);
-    }
-};
-
-/* Which row of a warp's tiles this lane has, and which column. */
-WEFT_KERNEL unsigned row_of(unsigned tile, unsigned part)
-{
-    return tile * 16 + part / 2 * 8 + lane() / 4;
-}
-WEFT_KERNEL unsigned column_of(unsigned tile, unsigned part)
-{
-    return tile * 8 + lane() % 4 * 2 + part % 2;
-}
-
-/* Over the four lanes that share rows. */
-WEFT_KERNEL float row_sum(float x)
-{
-    x += shuffle_xor(x, 1);
-    return x + shuffle_xor(x, 2);
-}
-WEFT_KERNEL float row_max(float x)
-{
-    x = fmaxf(x, shuffle_xor(x, 1));
-    return fmaxf(x, shuffle_xor(x, 2));
-}
-
-template <unsigned TILES, unsigned COLUMNS> WEFT_KERNEL void scale_all(float (&c)[TILES][COLUMNS][4], float factor)
-{
-#pragma unroll
-    for (unsigned i = 0; i < TILES; i++)
-#pragma unroll
-        for (unsigned j = 0; j < COLUMNS; j++)
-#pragma unroll
-            for (unsigned part = 0; part < 4; part++)
-                c[i][j][part] *= factor;
-}
-
-/* What is_hidden(row, column) becomes as nothing to an exponential. */
-template <unsigned TILES, unsigned COLUMNS, typename Function>
-WEFT_KERNEL void hide(float (&scores)[TILES][COLUMNS][4], const Function &is_hidden)
-{
-#pragma unroll
-    for (unsigned i = 0; i < TILES; i++)
-#pragma unroll
-        for (unsigned j = 0; j < COLUMNS; j++)
-#pragma unroll
-            for (unsigned part = 0; part < 4; part++)
-                if (is_hidden((int)row_of(i, part), (int)column_of(j, part)))
-                    scores[i][j][part] = -INFINITY;
-}
-
-/* ---- forward ---- */
-
-/* A block of queries of one head; keys come by blocks, the next while one is used. */
-template <unsigned WIDTH> struct attend {
-    static const char *name()
-    {
-        return "attention";
-    }
-    enum : unsigned {
-        THREADS = WARPS * LANES,
-        TILES = 2, /* of 16 queries, a warp */
-        QUERIES = WARPS * TILES * 16,
-        KEYS = WIDTH == 64 ? 64 : 32,
-        PIECES = tile<WIDTH>::PIECES,
-        SHARED_BYTES = tile<WIDTH>::bytes(QUERIES + 4 * KEYS),
-        PER_SM = 2,
-    };
-    const uint16_t *qkv;
-    uint16_t *context;
-    float *logsum;
-    layout<WIDTH> at;
-    unsigned blocks;
-
-    /* What a warp knows of its queries so far. */
-    struct state {
-        float out[TILES][WIDTH / 8][4];
-        float most[TILES][2], sum[TILES][2]; /* of scores; of exponentials, this lane's part */
-    };
-
-    WEFT_KERNEL void operator()(unsigned block, void *shared) const
-    {
-        size_t number = block % at.numbers(), first = (blocks - 1 - block) / at.numbers() * QUERIES; /* longest first */
-        size_t stride = at.qkv_stride(), end = first + QUERIES < at.sequence ? first + QUERIES : at.sequence;
-        const uint16_t *keys = qkv + at.key(number);
-        piece *memory = static_cast<piece *>(shared), *stages = memory + QUERIES * PIECES;
-        const tile<WIDTH> q = {memory};
-        q.template copy_rows<QUERIES, THREADS>(qkv + at.query(number) + first * stride, stride, at.sequence - first);
-        fetch(keys, 0, stages);
-        state s = {};
-#pragma unroll
-        for (unsigned i = 0; i < TILES; i++)
-            s.most[i][0] = s.most[i][1] = -INFINITY;
-        size_t mine = first + warp() * TILES * 16, seen = mine < at.sequence ? mine + TILES * 16 : 0;
-        unsigned stage = 0;
-        for (size_t key = 0; key < end; key += KEYS, stage = 1 - stage) {
-            copy_wait();
-            sync_block();
-            if (key + KEYS < end)
-                fetch(keys, key + KEYS, stages + (1 - stage) * 2 * KEYS * PIECES);
-            if (key < seen)
-                see(s, q, stages + stage * 2 * KEYS * PIECES, mine, key);
-        }
-        finish(s, q, number, first);
-    }
-
-    /* Bring keys and values from @p key on. */
-    WEFT_KERNEL void fetch(const uint16_t *keys, size_t key, piece *stage) const
-    {
-        size_t stride = at.qkv_stride();
-        const tile<WIDTH> k = {stage}, v = {stage + KEYS * PIECES};
-        k.template copy_rows<KEYS, THREADS>(keys + key * stride, stride, at.sequence - key);
-        v.template copy_rows<KEYS, THREADS>(keys + WIDTH + key * stride, stride, at.sequence - key);
-        copy_commit();
-    }
-
-    /* @p query and @p key: the first of the warp, and of the stage. */
-    WEFT_KERNEL void see(state &s, const tile<WIDTH> &q, piece *stage, size_t query, size_t key) const
-    {
-        const tile<WIDTH> k = {stage}, v = {stage + KEYS * PIECES};
-        float scores[TILES][KEYS / 8][4] = {};
-        add_rows_by_rows(scores, q, warp() * TILES * 16, k, 0);
-        int ahead = (int)key - (int)query;
-        if (ahead + (int)KEYS > 1)
-            hide(scores, [=](int row, int column) { return ahead + column > row; });
-        soften(s, scores);
-        add_held_by(s.out, scores, v, 0);
-    }
-
-    /* Scores become exponentials, relative to the largest so far; what was summed before is scaled to it. */
-    WEFT_KERNEL void soften(state &s, float (&scores)[TILES][KEYS / 8][4]) const
-    {
-        const float factor = at.scale * LOG2_E;
-#pragma unroll
-        for (unsigned i = 0; i < TILES; i++)
-#pragma unroll
-            for (unsigned half = 0; half < 2; half++) {
-                float most = s.most[i][half], sum = 0;
-#pragma unroll
-                for (unsigned j = 0; j < KEYS / 8; j++)
-                    most = fmaxf(most, fmaxf(scores[i][j][half * 2], scores[i][j][half * 2 + 1]));
-                most = row_max(most);
-                float shrink = power_of_2((s.most[i][half] - most) * factor), away = most * factor;
-#pragma unroll
-                for (unsigned j = 0; j < KEYS / 8; j++)
-#pragma unroll
-                    for (unsigned part = half * 2; part < half * 2 + 2; part++) {
-                        scores[i][j][part] = power_of_2(fmaf(scores[i][j][part], factor, -away));
-                        sum += scores[i][j][part];
-                    }
-                s.most[i][half] = most;
-                s.sum[i][half] = fmaf(s.sum[i][half], shrink, sum);
-#pragma unroll
-                for (unsigned j = 0; j < WIDTH / 8; j++) {
-                    s.out[i][j][half * 2] *= shrink;
-                    s.out[i][j][half * 2 + 1] *= shrink;
-                }
-            }
-    }
-
-    WEFT_KERNEL void finish(state &s, const tile<WIDTH> &q, size_t number, size_t first) const
-    {
-#pragma unroll
-        for (unsigned i = 0; i < TILES; i++)
-#pragma unroll
-            for (unsigned half = 0; half < 2; half++) {
-                size_t query = first + warp() * TILES * 16 + row_of(i, half * 2);
-                float sum = row_sum(s.sum[i][half]);
-                if (lane() % 4 == 0 && query < at.sequence)
-                    store(&logsum[number * at.sequence + query], fmaf(s.most[i][half], at.scale, logf(sum)));
-#pragma unroll
-                for (unsigned j = 0; j < WIDTH / 8; j++) {
-                    s.out[i][j][half * 2] /= sum;
-                    s.out[i][j][half * 2 + 1] /= sum;
-                }
-            }
-        size_t stride = at.context_stride();
-        store_rows(s.out, q, warp() * TILES * 16, context + at.context(number) + first * stride, stride,
-                   at.sequence - first);
-    }
-
-    size_t touches(standin_range *r) const
-    {
-        r[0] = reads(qkv, at.sequence * at.qkv_stride());
-        r[1] = writes(context, at.sequence * at.context_stride());
-        r[2] = writes(logsum, at.numbers() * at.sequence);
-        return 3;
-    }
-};
 
 /* ---- gradient of queries ---- */
 
@@ -288,7 +50,7 @@ template <unsigned WIDTH> struct query_grad {
         q.template copy_rows<QUERIES, THREADS>(qkv + at.query(number) + first * stride, stride, at.sequence - first);
         dout.template copy_rows<QUERIES, THREADS>(dcontext + at.context(number) + first * at.context_stride(),
                                                   at.context_stride(), at.sequence - first);
-        fetch(keys, 0, stages);
+        fetch_keys<KEYS, THREADS>(at, keys, 0, stages);
         size_t mine = first + warp() * TILES * 16, seen = mine < at.sequence ? mine + TILES * 16 : 0;
         state s = {};
         begin(s, number, mine);
@@ -297,21 +59,12 @@ template <unsigned WIDTH> struct query_grad {
             copy_wait();
             sync_block();
             if (key + KEYS < end)
-                fetch(keys, key + KEYS, stages + (1 - stage) * 2 * KEYS * PIECES);
+                fetch_keys<KEYS, THREADS>(at, keys, key + KEYS, stages + (1 - stage) * 2 * KEYS * PIECES);
             for (unsigned chunk = 0; chunk < KEYS && key + chunk < seen; chunk += CHUNK)
                 see(s, q, dout, stages + stage * 2 * KEYS * PIECES, chunk, (int)(key + chunk) - (int)mine);
         }
         scale_all(s.dq, at.scale);
         store_rows(s.dq, q, warp() * TILES * 16, dqkv + at.query(number) + first * stride, stride, at.sequence - first);
-    }
-
-    WEFT_KERNEL void fetch(const uint16_t *keys, size_t key, piece *stage) const
-    {
-        size_t stride = at.qkv_stride();
-        const tile<WIDTH> k = {stage}, v = {stage + KEYS * PIECES};
-        k.template copy_rows<KEYS, THREADS>(keys + key * stride, stride, at.sequence - key);
-        v.template copy_rows<KEYS, THREADS>(keys + WIDTH + key * stride, stride, at.sequence - key);
-        copy_commit();
     }
 
     WEFT_KERNEL void begin(state &s, size_t number, size_t mine) const
@@ -507,21 +260,6 @@ template <unsigned WIDTH> struct key_value_grad {
     }
 };
 
-template <unsigned WIDTH> layout<WIDTH> layout_of(const gpt_attention *a)
-{
-    return {a->sequence, a->samples, a->groups, a->heads_per_group, 1 / sqrtf((float)WIDTH)};
-}
-
-template <unsigned WIDTH>
-weft_result forward(const gpt_attention *a, const void *qkv, void *context, float *logsum, weft_stream stream)
-{
-    const layout<WIDTH> at = layout_of<WIDTH>(a);
-    using kernel = attend<WIDTH>;
-    return launch_blocks(kernel{static_cast<const uint16_t *>(qkv), static_cast<uint16_t *>(context), logsum, at,
-                                at.blocks(kernel::QUERIES) * (unsigned)at.numbers()},
-                         stream);
-}
-
 template <unsigned WIDTH>
 weft_result backward(const gpt_attention *a, const void *qkv, const void *context, const float *logsum,
                      const void *dcontext, float *dots, void *dqkv, weft_stream stream)
@@ -543,18 +281,6 @@ weft_result backward(const gpt_attention *a, const void *qkv, const void *contex
 }
 
 } // namespace
-
-extern "C" int gpt_cuda_fused_fits(weft_dtype dtype, size_t channels)
-{
-    return dtype == WEFT_BF16 && (channels == 64 || channels == 128);
-}
-
-extern "C" weft_result gpt_cuda_fused_attention(const gpt_attention *a, const void *qkv, void *context, float *logsum,
-                                                weft_stream stream)
-{
-    return a->channels == 64 ? forward<64>(a, qkv, context, logsum, stream)
-                             : forward<128>(a, qkv, context, logsum, stream);
-}
 
 extern "C" weft_result gpt_cuda_fused_attention_grad(const gpt_attention *a, const void *qkv, const void *context,
                                                      const float *logsum, const void *dcontext, float *dots, void *dqkv,
