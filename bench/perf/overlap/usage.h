@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processor time: of this process, of its threads but the caller, and what the kernel of this host spends on network traffic outside of processes. */
+/* Processor time: of this process, of its threads but the caller, and what the kernel of this host spends on network
+ * traffic outside of processes. */
 #ifndef WEFT_BENCH_PERF_OVERLAP_USAGE_H
 #define WEFT_BENCH_PERF_OVERLAP_USAGE_H
 
