@@ -49,6 +49,8 @@ static double variation_of(const double *times, size_t count)
 
 perf_statistics perf_statistics_of(double *times, size_t count)
 {
+    if (count == 0)
+        return (perf_statistics){(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
     perf_statistics s = {.variation = variation_of(times, count)};
     s.median = perf_median(times, count);
     s.min = times[0];

@@ -10,7 +10,7 @@ typedef struct perf_statistics {
     double variation;             /* standard deviation over mean */
 } perf_statistics;
 
-/* Of at least one time; sorts them. */
+/* Sorts the times; of none all is NaN. */
 perf_statistics perf_statistics_of(double *times, size_t count);
 double perf_median(double *times, size_t count);
 

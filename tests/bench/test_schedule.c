@@ -184,7 +184,7 @@ TEST(help_names_every_option)
                                           "-g N",
                                           "--csv",
                                           "--verify FILE",
-                                          "--svg FILE",
+                                          "--svg [FILE]",
                                           "--queues",
                                           "--batching"};
     CHECK_INT(run("", "--help"), 0);
