@@ -152,3 +152,9 @@ TEST(every_way_of_moving_moves_everything)
             CHECK(memcmp(from + shift, to + shift, 997 * 4) == 0);
         }
 }
+
+TEST(of_no_times_nothing_is_known)
+{
+    perf_statistics s = perf_statistics_of(NULL, 0);
+    CHECK(isnan(s.median) && isnan(s.p99) && isnan(s.min) && isnan(s.max) && isnan(s.variation));
+}
