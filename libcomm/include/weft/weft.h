@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file  All of weft but the header for those who write backends (weft/backend.h). */
+/** @file  All of weft but the headers for those who write backends (weft/backend.h) and for users of CUDA and NCCL
+ *  (weft/cuda.h, weft/nccl.h). */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
