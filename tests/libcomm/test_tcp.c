@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -201,4 +202,37 @@ TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(3, NULL, cannot_be_reached, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- memory that is none */
+
+static void one_sends_what_it_cannot_read(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm = comm_of(world, "pair", NULL, 0);
+    unsigned char bytes[4096] = {0};
+    void *none = mmap(NULL, sizeof bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(none != MAP_FAILED);
+    weft_p2p message = {.kind = rank ? WEFT_RECV : WEFT_SEND,
+                        .peer = 1 - rank,
+                        .buffer = rank ? bytes : none,
+                        .count = sizeof bytes,
+                        .dtype = WEFT_UINT8};
+    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    batch.messages = &message;
+    batch.count = 1;
+    uint64_t begin = weft__now_ns();
+    CHECK_INT(weft_p2p_run(comm, &batch, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    CHECK(weft__now_ns() - begin < PATIENCE_NS);
+    if (rank == 0)
+        CHECK_HAS(weft_last_error(), "Bad address");
+    munmap(none, sizeof bytes);
+    weft_comm_destroy(comm);
+}
+
+TEST(what_cannot_be_sent_is_not_taken_for_sent)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(2, NULL, one_sends_what_it_cannot_read, NULL);
 }
