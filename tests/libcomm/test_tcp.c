@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/tcp/tcp.h"
@@ -202,6 +203,37 @@ TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(3, NULL, cannot_be_reached, NULL);
+}
+
+/* Nobody else could pass on what one of two knows. */
+static void only_two_are_concerned(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1}, ends[] = {0, 2};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    float v = 1;
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    if (rank == 0) { /* nobody listens there, and that is all that rank 2 hears of */
+        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
+        card->place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
+        card->places = 1;
+        card->port = 1;
+    }
+    weft_comm *two = rank == 1 ? NULL : comm_of(world, "two", ends, 2);
+    if (two) {
+        CHECK_INT(weft_all_reduce_run(two, &v, &v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+        CHECK_HAS(weft_last_error(), "the way to rank 0 is lost, and comm two with it: it cannot be reached");
+    }
+    if (rank == 2) /* it lives on */
+        nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    weft_comm_destroy(two);
+    weft_comm_destroy(early);
+}
+
+TEST(a_rank_that_cannot_be_reached_hears_of_it)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(3, NULL, only_two_are_concerned, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- memory that is none */
