@@ -156,10 +156,10 @@ static void fail_if_said(weft_comm *comm, int rank)
                           weft__verdict_told(card.terms.verdict_text, rank, text, sizeof text));
 }
 
-/* Libraries for GPUs tell nobody that one member has failed. */
+/* Libraries for GPUs tell nobody that one member has failed, and a wire not those whom it does not reach. */
 static void look_for_verdicts(weft_comm *comm)
 {
-    for (int i = 0; comm->gpu && comm->connected && comm->card && i < comm->size; i++)
+    for (int i = 0; comm->connected && comm->card && i < comm->size; i++)
         if (i != comm->rank && atomic_load(&comm->verdict) == WEFT_OK)
             fail_if_said(comm, comm->ranks[i]);
 }
@@ -186,7 +186,7 @@ void weft__watchdog_look(weft_world *world)
         }
         if (oldest)
             look_for_difference(comm, oldest);
-        if (comm->gpu && !comm->aborted)
+        if (!comm->aborted)
             look_for_verdicts(comm);
     }
 }

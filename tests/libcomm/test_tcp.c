@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/tcp/tcp.h"
@@ -201,4 +203,68 @@ TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(3, NULL, cannot_be_reached, NULL);
+}
+
+/* Nobody else could pass on what one of two knows. */
+static void only_two_are_concerned(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1}, ends[] = {0, 2};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    float v = 1;
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    if (rank == 0) { /* nobody listens there, and that is all that rank 2 hears of */
+        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
+        card->place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
+        card->places = 1;
+        card->port = 1;
+    }
+    weft_comm *two = rank == 1 ? NULL : comm_of(world, "two", ends, 2);
+    if (two) {
+        CHECK_INT(weft_all_reduce_run(two, &v, &v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+        CHECK_HAS(weft_last_error(), "the way to rank 0 is lost, and comm two with it: it cannot be reached");
+    }
+    if (rank == 2) /* it lives on */
+        nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    weft_comm_destroy(two);
+    weft_comm_destroy(early);
+}
+
+TEST(a_rank_that_cannot_be_reached_hears_of_it)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(3, NULL, only_two_are_concerned, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- memory that is none */
+
+static void one_sends_what_it_cannot_read(weft_world *world, void *argument)
+{
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *comm = comm_of(world, "pair", NULL, 0);
+    unsigned char bytes[4096] = {0};
+    void *none = mmap(NULL, sizeof bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(none != MAP_FAILED);
+    weft_p2p message = {.kind = rank ? WEFT_RECV : WEFT_SEND,
+                        .peer = 1 - rank,
+                        .buffer = rank ? bytes : none,
+                        .count = sizeof bytes,
+                        .dtype = WEFT_UINT8};
+    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    batch.messages = &message;
+    batch.count = 1;
+    uint64_t begin = weft__now_ns();
+    CHECK_INT(weft_p2p_run(comm, &batch, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    CHECK(weft__now_ns() - begin < PATIENCE_NS);
+    if (rank == 0)
+        CHECK_HAS(weft_last_error(), "Bad address");
+    munmap(none, sizeof bytes);
+    weft_comm_destroy(comm);
+}
+
+TEST(what_cannot_be_sent_is_not_taken_for_sent)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(2, NULL, one_sends_what_it_cannot_read, NULL);
 }

@@ -41,7 +41,7 @@ typedef struct weft__carrier {
     /* Why the way to it is lost; NULL = it is not. The carrier calls weft__net_rank_lost() when that happens. */
     const char *(*lost)(void *state, int rank);
     /* Take a record, on a way that is not lost: weft__net_sent() when its payload is not read any more, and then
-     * weft__net_let_go(), both perhaps before this returns. */
+     * weft__net_let_go(), both perhaps before this returns. Of what has not gone when a way is lost, the latter alone. */
     void (*send)(void *state, int rank, weft__net_slot *slot);
     /* Let go of the parts of messages of this comm, whose payload is not to be read any more. NULL: it never is, once
      * `send` has returned. */

@@ -13,10 +13,8 @@ void weft__net_send(weft__net_comm *nc, int member, weft__net_slot *slot)
     weft__net_head *head = (weft__net_head *)slot->record;
     head->comm = nc->peers[member].comm;
     head->member = (uint32_t)nc->rank;
-    if (net->carrier->lost(net->carries, nc->ranks[member])) { /* who misses an answer fails */
-        weft__net_sent(slot);
+    if (net->carrier->lost(net->carries, nc->ranks[member])) /* the comm fails, and what is not sent with it */
         return;
-    }
     slot->busy = true;
     nc->held++;
     net->carrier->send(net->carries, nc->ranks[member], slot);

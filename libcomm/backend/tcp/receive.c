@@ -114,7 +114,8 @@ bool weft__tcp_read(weft__tcp_way *way, const char **why_out)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return true;
-        *why_out = n < 0 ? strerror(errno) : "it has ended the connection";
+        int error = way->error ? way->error : n < 0 ? errno : 0;
+        *why_out = error ? strerror(error) : "it has ended the connection";
         if (n <= 0)
             return false;
         *why_out = "what came over the connection makes no sense";

@@ -44,11 +44,8 @@ static size_t bytes_of(const weft__net_slot *slot)
 void weft__tcp_let_go(weft__tcp_way *way)
 {
     drop_rest(way);
-    while (way->first) {
-        weft__net_slot *slot = pop(way);
-        weft__net_sent(slot);
-        weft__net_let_go(slot);
-    }
+    while (way->first)
+        weft__net_let_go(pop(way));
 }
 
 /* ------------------------------------------------------------------------------------------- writing */
@@ -110,6 +107,16 @@ static void want_room(weft__tcp_way *way, bool wanted)
     (void)weft__tcp_watch(way->tcp, way->fd, EPOLLIN | (wanted ? EPOLLOUT : 0), WEFT__TCP_WAY, way->rank);
 }
 
+/* Who reads hears of it, behind what was said before, and loses the way: whoever writes may be in the middle of what
+ * would be let go. */
+static void give_up(weft__tcp_way *way, int error)
+{
+    if (error != EPIPE && !way->error)
+        way->error = error;
+    (void)shutdown(way->fd, SHUT_RDWR);
+    want_room(way, false);
+}
+
 void weft__tcp_write(weft__tcp_way *way)
 {
     while (weft__tcp_has_to_send(way)) {
@@ -119,8 +126,8 @@ void weft__tcp_write(weft__tcp_way *way)
         ssize_t n = sendmsg(way->fd, &message, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ETIMEDOUT)) {
-            want_room(way, false); /* who reads hears of it, behind what was said before */
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM) {
+            give_up(way, errno);
             return;
         }
         if (n > 0)

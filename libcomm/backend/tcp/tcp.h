@@ -46,6 +46,7 @@ typedef struct weft__tcp_way {
     int rank, fd;
     weft__tcp_state state;
     bool wants_room; /* its descriptor tells when there is room to write */
+    int error;       /* that writing met; 0 = none */
     char why[WEFT__TCP_WHY];
 
     weft__tcp_card card; /* of the other, if it is to be connected to; */
