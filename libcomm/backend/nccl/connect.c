@@ -15,11 +15,12 @@ static ncclResult_t use_algorithms(const weft__nccl_core *core, const weft__nccl
     ncclResult_t result = ncclBroadcast(scratch, scratch, 1, ncclUint8, 0, lane->comm, lane->stream);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && result == ncclSuccess; i++) {
         size_t count = sizes[i] / sizeof(float), part = count / (size_t)core->count;
+        part = part > 0 ? part : 1; /* the scratch has room for an element of each rank */
         float *all = (float *)(void *)scratch, *own = all + part * (size_t)core->rank;
         result = ncclAllReduce(all, all, count, ncclFloat32, ncclSum, lane->comm, lane->stream);
-        if (result == ncclSuccess && part)
+        if (result == ncclSuccess)
             result = ncclReduceScatter(all, own, part, ncclFloat32, ncclSum, lane->comm, lane->stream);
-        if (result == ncclSuccess && part)
+        if (result == ncclSuccess)
             result = ncclAllGather(own, all, part, ncclFloat32, lane->comm, lane->stream);
     }
     return result;

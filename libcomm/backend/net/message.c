@@ -85,6 +85,12 @@ static weft__net_lane *lane_of(const weft__net *net, const weft__net_head *head)
     return nc ? weft__net_lane_of(nc, (int)head->member, head->stream) : NULL;
 }
 
+bool weft__net_may_come_from(const weft__net *net, const weft__net_head *head, int rank)
+{
+    const weft__net_comm *nc = comm_of(net, head);
+    return !nc || nc->ranks[head->member] == rank;
+}
+
 void weft__net_begin(weft__net *net, const weft__net_head *head)
 {
     weft__net_lane *lane = lane_of(net, head);

@@ -144,6 +144,8 @@ void weft__net_sent(weft__net_slot *slot);
 void weft__net_let_go(weft__net_slot *slot);
 /* A whole record has come, which lies in memory: what is behind the head at @p bytes. */
 void weft__net_hear(weft__net *net, const weft__net_head *head, const unsigned char *bytes);
+/* Does who sends say who it is? */
+bool weft__net_may_come_from(const weft__net *net, const weft__net_head *head, int rank);
 /* The same for WEFT__NET_DATA in three steps, as with lanes. */
 void weft__net_begin(weft__net *net, const weft__net_head *head);
 int weft__net_room(weft__net *net, const weft__net_head *head, size_t from, struct iovec room[2]);

@@ -50,7 +50,8 @@ static bool begin(weft__tcp_way *way)
     memcpy(&way->head, way->ahead + way->ahead_from, sizeof way->head);
     way->ahead_from += sizeof way->head;
     bool is_data = way->head.what == WEFT__NET_DATA;
-    if (way->head.bytes > (is_data ? weft__net_chunk_bytes(way->tcp->net) : sizeof way->text))
+    if (!weft__net_may_come_from(way->tcp->net, &way->head, way->rank) ||
+        way->head.bytes > (is_data ? weft__net_chunk_bytes(way->tcp->net) : sizeof way->text))
         return false;
     way->in_record = true;
     way->come = 0;
