@@ -4,9 +4,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/tcp/tcp.h"
@@ -201,4 +204,69 @@ TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(3, NULL, cannot_be_reached, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- children */
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void sleep_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+static pid_t child_that_sleeps(void)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child)
+        return child;
+    alarm(60);
+    pause();
+    _exit(0);
+}
+
+/* The child has the connection to rank 1, which ends, and that of a stranger who is sent away. */
+static void has_a_child(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 2};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    weft_comm *rest = rank != 1 ? comm_of(world, "rest", pair, 2) : NULL;
+    pid_t child = -1;
+    alarm(60); /* it must not hang */
+    check_sum(all);
+    if (rank == 0) {
+        int stranger = knock(tcp_of(world)->card.port);
+        sleep_ms(50);
+        child = child_that_sleeps();
+        CHECK(send(stranger, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
+        close(stranger);
+    }
+    check_sum(all);
+    weft_comm_destroy(all);
+    if (rank == 1)
+        return;
+    sleep_ms(500); /* rank 1 goes */
+    double before = cpu_seconds();
+    sleep_ms(500);
+    double used = cpu_seconds() - before;
+    CHECK_MSG(used < 0.25, "while nothing happens, %.2f s of the processor in 0.5 s", used);
+    check_sum(rest);
+    weft_comm_destroy(rest);
+    if (child >= 0) {
+        CHECK(kill(child, SIGKILL) == 0);
+        CHECK(waitpid(child, NULL, 0) == child);
+    }
+}
+
+TEST(a_child_that_lives_on_keeps_nobody_busy)
+{
+    ranks_as_processes(3, NULL, has_a_child, NULL);
 }

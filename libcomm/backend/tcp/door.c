@@ -59,6 +59,7 @@ static weft_result open_door(weft__tcp *tcp)
     if (!tcp->guests.all)
         WEFT_TRY(weft__guests_open(&tcp->guests, card->key, weft_world_size(tcp->net->world)));
     tcp->guests.key = card->key;
+    tcp->guests.epoll_fd = tcp->epoll_fd;
     weft__endpoint any = weft__endpoint_any(true, 0), here = {.length = sizeof here.where};
     int fd = weft__endpoint_listen(&any);
     if (fd < 0) {
@@ -103,7 +104,7 @@ static void let_in(weft__tcp *tcp, const weft__guest *guest)
     if (is_expected)
         weft__tcp_way_open(&tcp->ways[hello->rank], guest->fd);
     else
-        close(guest->fd);
+        weft__tcp_close(tcp, guest->fd);
 }
 
 void weft__tcp_hear_guests(weft__tcp *tcp)

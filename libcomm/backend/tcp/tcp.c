@@ -25,6 +25,12 @@ bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int inde
            (errno == ENOENT && epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
+void weft__tcp_close(weft__tcp *tcp, int fd)
+{
+    (void)epoll_ctl(tcp->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    close(fd);
+}
+
 /* ------------------------------------------------------------------------------------------- moving, sleeping */
 
 static void serve_way(weft__tcp_way *way, uint32_t events)

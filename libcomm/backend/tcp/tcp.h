@@ -81,6 +81,8 @@ struct weft__tcp {
 /* What an event is about. */
 enum { WEFT__TCP_WAY, WEFT__TCP_LISTENER, WEFT__TCP_GUEST };
 bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int index);
+/* Nothing is heard of it any more, even if a child of this process still has it. */
+void weft__tcp_close(weft__tcp *tcp, int fd);
 
 /* door.c: listening, and who comes in */
 weft_result weft__tcp_address(void *tcp, unsigned char *address, size_t room, size_t *bytes_out);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "bootstrap/hello.h"
@@ -27,7 +26,7 @@ static void settle(weft__tcp_way *way, weft__tcp_state state)
 static void hang_up(weft__tcp_way *way)
 {
     if (way->fd >= 0)
-        close(way->fd);
+        weft__tcp_close(way->tcp, way->fd);
     way->fd = -1;
     way->wants_room = false;
 }
