@@ -50,7 +50,10 @@ typedef struct weft__tcp_way {
 
     weft__tcp_card card; /* of the other, if it is to be connected to; */
     int attempt;         /* which place is tried, over and over, */
-    uint64_t until_ns;   /* and for how long */
+    uint64_t until_ns;   /* and for how long; without a descriptor: when it goes on */
+    uint64_t round_ns;   /* when the next round through all places may begin, */
+    uint64_t give_up_ns; /* and when there is none any more */
+    bool silent;         /* in this round there was a place of which nothing was heard */
     weft__welcome welcome;
     size_t heard; /* of it */
 
