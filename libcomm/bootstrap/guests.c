@@ -75,6 +75,7 @@ static void let_sit(weft__guests *guests, int fd)
         return;
     }
     weft__endpoint_tune(fd);
+    guests->came++;
     guests->all[guests->count++] = (weft__guest){.fd = fd, .since_ns = weft__now_ns()};
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -126,7 +127,7 @@ TEST(strangers_at_the_door_hold_nobody_up)
     ranks_as_processes(3, NULL, strangers_come, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- resting */
+/* ------------------------------------------------------------------------------------------- want */
 
 static void nothing(void *cookie, weft_log_level level, const char *line)
 {
@@ -151,6 +152,47 @@ static void expect_rest(int ms)
     sleep_ms(ms);
     double used = cpu_seconds() - before;
     CHECK_MSG(used < 0.5e-3 * ms, "while nothing happens, %.2f s of the processor in %d ms", used, ms);
+}
+
+static void has_no_descriptors(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    int rank = weft_world_rank(world), taken[1024], count = 0;
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL, *all;
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    alarm(60); /* it must not hang */
+    if (early)
+        check_sum(early);
+    if (rank == 0) {
+        int stranger = knock(tcp_of(world)->card.port);
+        close(stranger); /* it has waited before the others */
+        struct rlimit few = {.rlim_cur = 256, .rlim_max = 256};
+        CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        while (count < 1024 && (taken[count] = dup(0)) >= 0)
+            count++;
+        struct sockaddr_in to = {.sin_family = AF_INET,
+                                 .sin_port = htons(tcp_of(world)->card.port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        CHECK(connect(stranger, (struct sockaddr *)&to, sizeof to) == 0);
+        expect_rest(500);
+        check_sum(early);
+        close(stranger);
+        while (count)
+            close(taken[--count]);
+    } else if (early) {
+        check_sum(early);
+    }
+    all = comm_of(world, "all", NULL, 0); /* there are some again */
+    check_sum(all);
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+TEST(want_of_descriptors_keeps_nobody_busy)
+{
+    ranks_as_processes(3, NULL, has_no_descriptors, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- places */

@@ -66,13 +66,15 @@ static bool progress(void *state)
     }
     if (tcp->unsettled && n <= 0)
         weft__tcp_ways_tire(tcp);
+    if (tcp->shut_ns)
+        weft__tcp_listen_again(tcp);
     return n > 0;
 }
 
 static bool lingers(void *state)
 {
     const weft__tcp *tcp = state;
-    return tcp->unsettled || tcp->rests;
+    return tcp->unsettled || tcp->rests || tcp->shut_ns;
 }
 
 static int fd(void *state)

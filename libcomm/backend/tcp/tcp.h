@@ -75,6 +75,8 @@ struct weft__tcp {
     int epoll_fd, listener; /* the latter -1 until the first comm is made */
     weft__tcp_card card;
     weft__guests guests;
+    uint64_t shut_ns; /* the listener is not watched until then; 0 = it is */
+    bool told_of_want;
     weft__tcp_way *ways;  /* [world size] */
     int unsettled;        /* ways that are being made */
     int rests;            /* ways with a rest */
@@ -90,6 +92,7 @@ void weft__tcp_close(weft__tcp *tcp, int fd);
 /* door.c: listening, and who comes in */
 weft_result weft__tcp_address(void *tcp, unsigned char *address, size_t room, size_t *bytes_out);
 void weft__tcp_listen(weft__tcp *tcp);
+void weft__tcp_listen_again(weft__tcp *tcp);
 void weft__tcp_hear_guests(weft__tcp *tcp);
 /* way.c: making and losing ways */
 weft_result weft__tcp_reach(void *tcp, int rank, const unsigned char *address, size_t bytes);
