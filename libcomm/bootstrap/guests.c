@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@
 
 weft_result weft__guests_open(weft__guests *guests, uint64_t key, int known)
 {
-    *guests = (weft__guests){.room = STRANGERS + known, .key = key};
+    *guests = (weft__guests){.room = STRANGERS + known, .key = key, .epoll_fd = -1};
     guests->all = weft__alloc((size_t)guests->room * sizeof *guests->all);
     return guests->all ? WEFT_OK : WEFT_E_NO_MEMORY;
 }
@@ -39,8 +40,11 @@ static void forget(weft__guests *guests, int index)
     guests->all[index] = guests->all[--guests->count];
 }
 
+/* A child of this process may still have its descriptor: closing it is not enough for epoll to forget it. */
 static weft_result send_away(weft__guests *guests, int index)
 {
+    if (guests->epoll_fd >= 0)
+        (void)epoll_ctl(guests->epoll_fd, EPOLL_CTL_DEL, guests->all[index].fd, NULL);
     close(guests->all[index].fd);
     forget(guests, index);
     return WEFT_AGAIN;
@@ -71,6 +75,7 @@ static void let_sit(weft__guests *guests, int fd)
         return;
     }
     weft__endpoint_tune(fd);
+    guests->came++;
     guests->all[guests->count++] = (weft__guest){.fd = fd, .since_ns = weft__now_ns()};
 }
 

@@ -20,7 +20,9 @@ typedef struct weft__guests {
     weft__guest *all;
     int count, room;
     uint64_t key;
-    int others; /* how many of other jobs were turned away */
+    unsigned came; /* how many have ever had a seat, */
+    int others;    /* and how many of other jobs were turned away */
+    int epoll_fd;  /* who is sent away is taken from it; -1 = from none */
 } weft__guests;
 
 /* With room for @p known guests of this job, and some strangers. */

@@ -4,10 +4,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -124,6 +128,74 @@ TEST(strangers_at_the_door_hold_nobody_up)
     ranks_as_processes(3, NULL, strangers_come, NULL);
 }
 
+/* ------------------------------------------------------------------------------------------- want */
+
+static void nothing(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void sleep_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+static void expect_rest(int ms)
+{
+    double before = cpu_seconds();
+    sleep_ms(ms);
+    double used = cpu_seconds() - before;
+    CHECK_MSG(used < 0.5e-3 * ms, "while nothing happens, %.2f s of the processor in %d ms", used, ms);
+}
+
+static void has_no_descriptors(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    int rank = weft_world_rank(world), taken[1024], count = 0;
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL, *all;
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    alarm(60); /* it must not hang */
+    if (early)
+        check_sum(early);
+    if (rank == 0) {
+        int stranger = knock(tcp_of(world)->card.port);
+        close(stranger); /* it has waited before the others */
+        struct rlimit few = {.rlim_cur = 256, .rlim_max = 256};
+        CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        while (count < 1024 && (taken[count] = dup(0)) >= 0)
+            count++;
+        struct sockaddr_in to = {.sin_family = AF_INET,
+                                 .sin_port = htons(tcp_of(world)->card.port),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        CHECK(connect(stranger, (struct sockaddr *)&to, sizeof to) == 0);
+        expect_rest(500);
+        check_sum(early);
+        close(stranger);
+        while (count)
+            close(taken[--count]);
+    } else if (early) {
+        check_sum(early);
+    }
+    all = comm_of(world, "all", NULL, 0); /* there are some again */
+    check_sum(all);
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+TEST(want_of_descriptors_keeps_nobody_busy)
+{
+    ranks_as_processes(3, NULL, has_no_descriptors, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- places */
 
 static void only_loopback(weft_world *world, void *argument)
@@ -194,11 +266,6 @@ static void cannot_be_reached(weft_world *world, void *argument)
     weft_comm_destroy(early);
 }
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
@@ -267,4 +334,119 @@ TEST(what_cannot_be_sent_is_not_taken_for_sent)
 {
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     ranks_as_processes(2, NULL, one_sends_what_it_cannot_read, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- patience */
+
+/* As if it was stopped, or the link down, for longer than a round through all places takes. */
+static void listens_late(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    weft__tcp *tcp = rank == 0 ? (weft__tcp *)(uintptr_t)tcp_of(world) : NULL;
+    if (early)
+        check_sum(early);
+    if (tcp) {
+        tcp->card.place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
+        tcp->card.places = 1;
+        CHECK(weft__tcp_watch(tcp, tcp->listener, 0, WEFT__TCP_LISTENER, 0));
+    }
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    if (tcp) {
+        sleep_ms(7500);
+        CHECK(weft__tcp_watch(tcp, tcp->listener, EPOLLIN, WEFT__TCP_LISTENER, 0));
+    }
+    check_sum(all);
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+TEST(a_rank_that_is_silent_for_a_while_is_waited_for)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(3, NULL, listens_late, NULL);
+}
+
+/* It never does. */
+static void listens_never(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 1};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    if (early) /* rank 1 has a way, and tells rank 0 */
+        check_sum(early);
+    if (rank == 0) {
+        weft__tcp *tcp = (weft__tcp *)(uintptr_t)tcp_of(world);
+        tcp->card.place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
+        tcp->card.places = 1;
+        CHECK(weft__tcp_watch(tcp, tcp->listener, 0, WEFT__TCP_LISTENER, 0));
+    }
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    float *v = calloc(COUNT, sizeof *v);
+    CHECK_INT(weft_all_reduce_run(all, v, v, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    free(v);
+    CHECK_HAS(weft_last_error(), "whoever is there does not answer");
+    weft_comm_destroy(all);
+    weft_comm_destroy(early);
+}
+
+TEST(a_rank_that_stays_silent_is_given_up_when_making_comms_is_late)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rendezvous_timeout_ms = 8000;
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    ranks_as_processes(3, &config, listens_never, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- children */
+
+static pid_t child_that_sleeps(void)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child)
+        return child;
+    alarm(60);
+    pause();
+    _exit(0);
+}
+
+/* The child has the connection to rank 1, which ends, and that of a stranger who is sent away. */
+static void has_a_child(weft_world *world, void *argument)
+{
+    static const int pair[] = {0, 2};
+    (void)argument;
+    int rank = weft_world_rank(world);
+    weft_comm *all = comm_of(world, "all", NULL, 0);
+    weft_comm *rest = rank != 1 ? comm_of(world, "rest", pair, 2) : NULL;
+    pid_t child = -1;
+    alarm(60); /* it must not hang */
+    check_sum(all);
+    if (rank == 0) {
+        int stranger = knock(tcp_of(world)->card.port);
+        sleep_ms(50);
+        child = child_that_sleeps();
+        CHECK(send(stranger, "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
+        close(stranger);
+    }
+    check_sum(all);
+    weft_comm_destroy(all);
+    if (rank == 1)
+        return;
+    sleep_ms(500); /* rank 1 goes */
+    expect_rest(500);
+    check_sum(rest);
+    weft_comm_destroy(rest);
+    if (child >= 0) {
+        CHECK(kill(child, SIGKILL) == 0);
+        CHECK(waitpid(child, NULL, 0) == child);
+    }
+}
+
+TEST(a_child_that_lives_on_keeps_nobody_busy)
+{
+    ranks_as_processes(3, NULL, has_a_child, NULL);
 }

@@ -2,6 +2,7 @@
 /* Where this rank listens, and who comes in: other ranks of this world, which know its key from a card. Strangers, and
  * those who say nothing, are sent away as at the meeting of ranks. */
 #include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -10,10 +11,14 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "bootstrap/address.h"
 #include "bootstrap/iface.h"
+#include "bootstrap/socket.h"
 #include "tcp.h"
 #include "world.h"
+
+#define SHUT_NS 20000000ull
 
 /* ------------------------------------------------------------------------------------------- listening */
 
@@ -59,6 +64,7 @@ static weft_result open_door(weft__tcp *tcp)
     if (!tcp->guests.all)
         WEFT_TRY(weft__guests_open(&tcp->guests, card->key, weft_world_size(tcp->net->world)));
     tcp->guests.key = card->key;
+    tcp->guests.epoll_fd = tcp->epoll_fd;
     weft__endpoint any = weft__endpoint_any(true, 0), here = {.length = sizeof here.where};
     int fd = weft__endpoint_listen(&any);
     if (fd < 0) {
@@ -103,7 +109,7 @@ static void let_in(weft__tcp *tcp, const weft__guest *guest)
     if (is_expected)
         weft__tcp_way_open(&tcp->ways[hello->rank], guest->fd);
     else
-        close(guest->fd);
+        weft__tcp_close(tcp, guest->fd);
 }
 
 void weft__tcp_hear_guests(weft__tcp *tcp)
@@ -124,10 +130,30 @@ void weft__tcp_hear_guests(weft__tcp *tcp)
     (void)weft__guests_tire(&tcp->guests, weft__now_ns());
 }
 
+/* Who waits at the door and cannot be let in waits on: nobody is kept busy by that. */
+static void shut_door(weft__tcp *tcp, weft_result result)
+{
+    if (result != WEFT_OK && !tcp->told_of_want)
+        weft__log(WEFT_LOG_WARN, "tcp: no descriptor is left to let other ranks in (ulimit -n)");
+    tcp->told_of_want |= result != WEFT_OK;
+    if (weft__tcp_watch(tcp, tcp->listener, 0, WEFT__TCP_LISTENER, 0))
+        tcp->shut_ns = weft__now_ns() + SHUT_NS;
+}
+
+void weft__tcp_listen_again(weft__tcp *tcp)
+{
+    if (weft__now_ns() < tcp->shut_ns)
+        return;
+    tcp->shut_ns = 0;
+    (void)weft__tcp_watch(tcp, tcp->listener, EPOLLIN, WEFT__TCP_LISTENER, 0);
+}
+
 void weft__tcp_listen(weft__tcp *tcp)
 {
-    if (weft__guests_accept(&tcp->guests, tcp->listener) != WEFT_OK)
-        return;
+    unsigned before = tcp->guests.came;
+    weft_result result = weft__guests_accept(&tcp->guests, tcp->listener);
+    if (tcp->guests.came == before && weft__socket_wait(tcp->listener, POLLIN, 0))
+        shut_door(tcp, result);
     for (int i = 0; i < tcp->guests.count; i++)
         (void)weft__tcp_watch(tcp, tcp->guests.all[i].fd, EPOLLIN, WEFT__TCP_GUEST, 0);
     weft__tcp_hear_guests(tcp);

@@ -25,6 +25,12 @@ bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int inde
            (errno == ENOENT && epoll_ctl(tcp->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
+void weft__tcp_close(weft__tcp *tcp, int fd)
+{
+    (void)epoll_ctl(tcp->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    close(fd);
+}
+
 /* ------------------------------------------------------------------------------------------- moving, sleeping */
 
 static void serve_way(weft__tcp_way *way, uint32_t events)
@@ -58,15 +64,17 @@ static bool progress(void *state)
             break;
         }
     }
-    if (tcp->unsettled && n <= 0)
+    if (tcp->unsettled)
         weft__tcp_ways_tire(tcp);
+    if (tcp->shut_ns)
+        weft__tcp_listen_again(tcp);
     return n > 0;
 }
 
 static bool lingers(void *state)
 {
     const weft__tcp *tcp = state;
-    return tcp->unsettled || tcp->rests;
+    return tcp->unsettled || tcp->rests || tcp->shut_ns;
 }
 
 static int fd(void *state)

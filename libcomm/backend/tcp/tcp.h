@@ -51,7 +51,10 @@ typedef struct weft__tcp_way {
 
     weft__tcp_card card; /* of the other, if it is to be connected to; */
     int attempt;         /* which place is tried, over and over, */
-    uint64_t until_ns;   /* and for how long */
+    uint64_t until_ns;   /* and for how long; without a descriptor: when it goes on */
+    uint64_t round_ns;   /* when the next round through all places may begin, */
+    uint64_t give_up_ns; /* and when there is none any more */
+    bool silent;         /* in this round there was a place of which nothing was heard */
     weft__welcome welcome;
     size_t heard; /* of it */
 
@@ -73,6 +76,8 @@ struct weft__tcp {
     int epoll_fd, listener; /* the latter -1 until the first comm is made */
     weft__tcp_card card;
     weft__guests guests;
+    uint64_t shut_ns; /* the listener is not watched until then; 0 = it is */
+    bool told_of_want;
     weft__tcp_way *ways;  /* [world size] */
     int unsettled;        /* ways that are being made */
     int rests;            /* ways with a rest */
@@ -82,10 +87,13 @@ struct weft__tcp {
 /* What an event is about. */
 enum { WEFT__TCP_WAY, WEFT__TCP_LISTENER, WEFT__TCP_GUEST };
 bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int index);
+/* Nothing is heard of it any more, even if a child of this process still has it. */
+void weft__tcp_close(weft__tcp *tcp, int fd);
 
 /* door.c: listening, and who comes in */
 weft_result weft__tcp_address(void *tcp, unsigned char *address, size_t room, size_t *bytes_out);
 void weft__tcp_listen(weft__tcp *tcp);
+void weft__tcp_listen_again(weft__tcp *tcp);
 void weft__tcp_hear_guests(weft__tcp *tcp);
 /* way.c: making and losing ways */
 weft_result weft__tcp_reach(void *tcp, int rank, const unsigned char *address, size_t bytes);

@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "bootstrap/hello.h"
 #include "tcp.h"
 #include "world.h"
 
-#define ROUNDS      3             /* through all places, */
-#define PATIENCE_NS 1000000000ull /* each with twice as long a wait */
+#define ROUNDS      3             /* through all places, and more while one is silent, */
+#define PATIENCE_NS 1000000000ull /* each with twice as long a wait, up to so many times */
 
 static void settle(weft__tcp_way *way, weft__tcp_state state)
 {
@@ -26,8 +26,10 @@ static void settle(weft__tcp_way *way, weft__tcp_state state)
 
 static void hang_up(weft__tcp_way *way)
 {
-    if (way->fd >= 0)
-        close(way->fd);
+    if (way->fd >= 0) {
+        (void)shutdown(way->fd, SHUT_RDWR); /* a child of this process may have it too */
+        weft__tcp_close(way->tcp, way->fd);
+    }
     way->fd = -1;
     way->wants_room = false;
 }
@@ -83,26 +85,86 @@ static bool connect_to(weft__tcp_way *way, const weft__endpoint *to)
     return begun && weft__tcp_watch(way->tcp, fd, EPOLLOUT, WEFT__TCP_WAY, way->rank);
 }
 
-/* Go on to the next place, @p why the last one was none; the way is lost when all were tried often enough. */
-static void try_next(weft__tcp_way *way, const char *why)
+/* Nothing was heard from there: a link may be down for a while, or who listens be stopped. */
+static bool is_silence(int error)
 {
-    char text[WEFT__ENDPOINT_TEXT], lost[WEFT__TCP_WHY];
+    return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
+           error == EHOSTDOWN;
+}
+
+/* Why the place at hand is none. The best one comes first, and what is wrong there tells most. */
+static void note_failure(weft__tcp_way *way, const char *why, bool silent)
+{
+    hang_up(way);
+    if ((way->attempt - 1) % way->card.places == 0)
+        snprintf(way->why, sizeof way->why, "%s", why);
+    way->silent |= silent;
+}
+
+static void explain(const weft__tcp_way *way, char why[WEFT__TCP_WHY])
+{
+    char text[WEFT__ENDPOINT_TEXT];
+    weft__endpoint first = place_of(&way->card, 0);
+    snprintf(why, WEFT__TCP_WHY, "it cannot be reached at %s%s: %.80s", weft__endpoint_text(&first, text),
+             way->card.places > 1 ? ", nor elsewhere" : "", way->why);
+}
+
+/* All places were tried. False: the next round has to wait. */
+static bool next_round(weft__tcp_way *way, uint64_t now)
+{
+    char why[WEFT__TCP_WHY];
+    if (way->silent && now < way->round_ns) {
+        way->until_ns = way->round_ns;
+        settle(way, WEFT__TCP_CONNECTING);
+        return false;
+    }
+    if (way->attempt == ROUNDS * way->card.places) {
+        explain(way, why);
+        weft__log(WEFT_LOG_WARN, "tcp: no way to rank %d yet, %s; it is tried for %.0f s more", way->rank, why,
+                  (double)(way->give_up_ns - now) * 1e-9);
+    }
+    way->silent = false;
+    way->round_ns = now + PATIENCE_NS;
+    return true;
+}
+
+/* All was tried often enough. Only who hears nothing waits for more. */
+static bool is_hopeless(const weft__tcp_way *way, uint64_t now)
+{
+    bool at_end = way->attempt % way->card.places == 0;
+    return way->attempt >= ROUNDS * way->card.places && ((at_end && !way->silent) || now >= way->give_up_ns);
+}
+
+/* Go on to the next place, until one can be tried. */
+static void try_next(weft__tcp_way *way)
+{
     for (;;) {
-        hang_up(way);
-        if (way->attempt >= ROUNDS * way->card.places) {
-            weft__endpoint last = place_of(&way->card, way->card.places - 1);
-            snprintf(lost, sizeof lost, "it cannot be reached at %s%s: %s", weft__endpoint_text(&last, text),
-                     way->card.places > 1 ? " and elsewhere" : "", why);
-            weft__tcp_way_lose(way, lost);
+        int round = way->attempt / way->card.places, index = way->attempt % way->card.places;
+        uint64_t now = weft__now_ns();
+        if (is_hopeless(way, now)) {
+            char why[WEFT__TCP_WHY];
+            explain(way, why);
+            weft__tcp_way_lose(way, why);
             return;
         }
-        weft__endpoint to = place_of(&way->card, way->attempt % way->card.places);
-        way->until_ns = weft__now_ns() + (PATIENCE_NS << way->attempt++ / way->card.places);
+        if (index == 0 && !next_round(way, now))
+            return;
+        weft__endpoint to = place_of(&way->card, index);
+        way->attempt++;
+        way->until_ns = now + (PATIENCE_NS << (round < ROUNDS ? round : ROUNDS));
+        if (round >= ROUNDS && way->until_ns > way->give_up_ns)
+            way->until_ns = way->give_up_ns;
         settle(way, WEFT__TCP_CONNECTING);
         if (connect_to(way, &to))
             return;
-        why = strerror(errno);
+        note_failure(way, strerror(errno), is_silence(errno));
     }
+}
+
+static void fail(weft__tcp_way *way, const char *why, bool silent)
+{
+    note_failure(way, why, silent);
+    try_next(way);
 }
 
 static void say_hello(weft__tcp_way *way)
@@ -112,11 +174,11 @@ static void say_hello(weft__tcp_way *way)
     const weft__hello hello =
         weft__hello_make(way->card.key, weft_world_rank(way->tcp->net->world), weft_world_size(way->tcp->net->world));
     if (getsockopt(way->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error)
-        try_next(way, strerror(error ? error : errno));
+        fail(way, strerror(error ? error : errno), is_silence(error));
     else if (send(way->fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) /* a fresh socket takes that much */
-        try_next(way, "whoever listens there has hung up");
+        fail(way, "whoever listens there has hung up", false);
     else if (!weft__tcp_watch(way->tcp, way->fd, EPOLLIN, WEFT__TCP_WAY, way->rank))
-        try_next(way, strerror(errno));
+        fail(way, strerror(errno), false);
     else {
         way->heard = 0;
         settle(way, WEFT__TCP_GREETING);
@@ -132,9 +194,9 @@ static void hear_welcome(weft__tcp_way *way)
     way->heard += n > 0 ? (size_t)n : 0;
     weft__heard heard = weft__welcome_judge(&way->welcome, way->heard, way->card.key);
     if (n <= 0 || (heard != WEFT__HEARD_PART && heard != WEFT__HEARD_ALL))
-        try_next(way, "whoever listens there does not know this job");
+        fail(way, "whoever listens there does not know this job", false);
     else if (heard == WEFT__HEARD_ALL && send(way->fd, &coming, 1, MSG_NOSIGNAL) != 1)
-        try_next(way, "whoever listens there has hung up");
+        fail(way, "whoever listens there has hung up", false);
     else if (heard == WEFT__HEARD_ALL)
         weft__tcp_way_open(way, way->fd);
 }
@@ -153,8 +215,12 @@ void weft__tcp_ways_tire(weft__tcp *tcp)
     for (int r = 0; r < weft_world_size(tcp->net->world); r++) {
         weft__tcp_way *way = &tcp->ways[r];
         bool tries = way->state == WEFT__TCP_CONNECTING || way->state == WEFT__TCP_GREETING;
-        if (tries && now >= way->until_ns)
-            try_next(way, "whoever is there does not answer");
+        if (!tries || now < way->until_ns)
+            continue;
+        if (way->fd < 0)
+            try_next(way);
+        else
+            fail(way, "whoever is there does not answer", true);
     }
 }
 
@@ -187,6 +253,7 @@ weft_result weft__tcp_reach(void *state, int rank, const unsigned char *address,
     memcpy(&way->card, address, bytes);
     if (way->card.places < 1 || way->card.places > WEFT__TCP_PLACES)
         return weft_backend_error(WEFT_E_BUG, "tcp: the card of rank %d names %u places", rank, way->card.places);
-    try_next(way, "");
+    way->give_up_ns = weft__now_ns() + (uint64_t)tcp->net->world->config.rendezvous_timeout_ms * 1000000;
+    try_next(way);
     return WEFT_OK;
 }
