@@ -25,8 +25,7 @@ typedef struct weft__carrier {
     const char *name;    /* of the backend */
     size_t record_bytes; /* of the longest record, its head included: a multiple of every element, and of cache lines */
     size_t slot_bytes;   /* room in a slot: for a record that is copied, or its head alone */
-    size_t
-        stage_bytes; /* of what may be under way to be summed, from all members together; two records each at least */
+    size_t stage_bytes;  /* of what may be under way to be summed, from all members; two records each at least */
     void (*close)(void *state);
     int (*fd)(void *state);
     weft_result (*arm)(void *state);
@@ -41,7 +40,8 @@ typedef struct weft__carrier {
     /* Why the way to it is lost; NULL = it is not. The carrier calls weft__net_rank_lost() when that happens. */
     const char *(*lost)(void *state, int rank);
     /* Take a record, on a way that is not lost: weft__net_sent() when its payload is not read any more, and then
-     * weft__net_let_go(), both perhaps before this returns. Of what has not gone when a way is lost, the latter alone. */
+     * weft__net_let_go(), both perhaps before this returns. Of what has not gone when a way is lost the latter
+     * alone. */
     void (*send)(void *state, int rank, weft__net_slot *slot);
     /* Let go of the parts of messages of this comm, whose payload is not to be read any more. NULL: it never is, once
      * `send` has returned. */

@@ -19,8 +19,9 @@
  *  Before a byte is used the ranks compare what they ask for: operation, count, type, reduction, root. If they differ
  *  the comm fails with E_MISMATCH on every rank that waits, naming two ranks and what each asked. Backends that pay for
  *  that with messages (`mpi`, `nccl`) compare the first 32 operations of a comm, and all if WEFT_CHECK is set on one of
- *  its ranks; later ones when they have not ended after a second, which finds those that can never end. A rank that needs
- *  nothing from another, as the root of a small broadcast, may be done before it is told; then its next operation is.
+ *  its ranks; later ones when they have not ended after a second, which finds those that can never end. A rank that
+ *  needs nothing from another, as the root of a small broadcast, may be done before it is told; then its next operation
+ *  is.
  *
  *  The same inputs on the same ranks give the same bits on backends that say so (`local` does): sums are made in rank
  *  order, in fp32 for 16-bit types, whatever the size, the timing or the memory. */
