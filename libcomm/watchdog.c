@@ -157,6 +157,11 @@ static void fail_if_said(weft_comm *comm, int rank)
 }
 
 /* Libraries for GPUs tell nobody that one member has failed, and a wire not those whom it does not reach. */
+static bool may_stay_unheard(const weft_comm *comm)
+{
+    return comm->gpu || comm->instance->wire.fd >= 0;
+}
+
 static void look_for_verdicts(weft_comm *comm)
 {
     for (int i = 0; comm->connected && comm->card && i < comm->size; i++)
@@ -186,7 +191,7 @@ void weft__watchdog_look(weft_world *world)
         }
         if (oldest)
             look_for_difference(comm, oldest);
-        if (!comm->aborted)
+        if (!comm->aborted && may_stay_unheard(comm))
             look_for_verdicts(comm);
     }
 }

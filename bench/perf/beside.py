@@ -65,7 +65,7 @@ def measure(o):
     rows, begin = [], time.time()
     peers = [peer.partition("=")[::2] for peer in o.peer]
     turns = [("weft", o.ours)] + peers
-    mark = int(begin)  # rounds of one file are told apart by when they were made
+    mark = time.time_ns()  # rounds of one file are told apart by when they were made
     for number in range(o.rounds):
         if number and (time.time() - begin) * (number + 1) / number > o.seconds:
             break
