@@ -39,6 +39,7 @@ configure() {
         meson setup "$folder" "$top" "$@" >&2
     elif [ $# -gt 0 ]; then
         meson configure "$folder" "$@" >/dev/null
+        ninja -C "$folder" build.ninja >&2 # what there is to build may have changed
     fi
 }
 

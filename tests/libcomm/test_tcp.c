@@ -24,7 +24,7 @@
 enum { SILENT = 100, COUNT = 300000 };
 #define PATIENCE_NS 10000000000ull
 
-static const weft__tcp *tcp_of(const weft_world *world)
+static weft__tcp *tcp_of(const weft_world *world)
 {
     for (int i = 0; i < world->backend_count; i++)
         if (strcmp(world->backends[i].table->name, "tcp") == 0)
@@ -39,6 +39,22 @@ static weft_comm *comm_of(weft_world *world, const char *name, const int *ranks,
     config.backend = "tcp";
     CHECK_OK(weft_comm_create(world, name, ranks, count, &config, &comm));
     return comm;
+}
+
+/* Ranks 0 and 1 meet over tcp before rank 2 hears where rank 0 is; NULL on the others. */
+static weft_comm *first_two(weft_world *world)
+{
+    static const int pair[] = {0, 1};
+    return weft_world_rank(world) < 2 ? comm_of(world, "early", pair, 2) : NULL;
+}
+
+/* Others are going to be told of one place of this rank. */
+static weft__tcp *at_loopback_alone(const weft_world *world)
+{
+    weft__tcp *tcp = tcp_of(world);
+    tcp->card.place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
+    tcp->card.places = 1;
+    return tcp;
 }
 
 static void check_sum(weft_comm *comm)
@@ -92,10 +108,9 @@ static void expect_the_end(int fd)
 
 static void strangers_come(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1};
     (void)argument;
     int rank = weft_world_rank(world), silent[SILENT], refused[6], count = 0;
-    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    weft_comm *early = first_two(world);
     if (early)
         check_sum(early);
     if (rank == 0) {
@@ -157,10 +172,9 @@ static void expect_rest(int ms)
 
 static void has_no_descriptors(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1};
     (void)argument;
     int rank = weft_world_rank(world), taken[1024], count = 0;
-    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL, *all;
+    weft_comm *early = first_two(world), *all;
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     alarm(60); /* it must not hang */
     if (early)
@@ -223,11 +237,10 @@ TEST(ranks_are_reached_where_WEFT_IFACE_says)
 /* A place where nobody is: the next one is tried. */
 static void one_place_is_wrong(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1};
     (void)argument;
-    weft_comm *early = weft_world_rank(world) < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    weft_comm *early = first_two(world);
     if (weft_world_rank(world) == 0) { /* rank 2 is going to read this */
-        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
+        weft__tcp_card *card = &tcp_of(world)->card;
         memmove(&card->place[1], &card->place[0], (WEFT__TCP_PLACES - 1) * sizeof *card->place);
         card->place[0] = (weft__tcp_place){.address = {127, 99, 99, 99, 0}};
         card->places += card->places < WEFT__TCP_PLACES;
@@ -246,15 +259,11 @@ TEST(a_place_where_a_rank_is_not_is_passed_over)
 
 static void cannot_be_reached(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1};
     (void)argument;
     int rank = weft_world_rank(world);
-    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    weft_comm *early = first_two(world);
     if (rank == 0) { /* nobody listens there, and that is all that rank 2 hears of */
-        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
-        card->place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
-        card->places = 1;
-        card->port = 1;
+        at_loopback_alone(world)->card.port = 1;
     }
     weft_comm *all = comm_of(world, "all", NULL, 0);
     float *v = calloc(COUNT, sizeof *v); /* in two steps, so that no rank can be done before all are heard of */
@@ -275,16 +284,13 @@ TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 /* Nobody else could pass on what one of two knows. */
 static void only_two_are_concerned(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1}, ends[] = {0, 2};
+    static const int ends[] = {0, 2};
     (void)argument;
     int rank = weft_world_rank(world);
     float v = 1;
-    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    weft_comm *early = first_two(world);
     if (rank == 0) { /* nobody listens there, and that is all that rank 2 hears of */
-        weft__tcp_card *card = (weft__tcp_card *)(uintptr_t)&tcp_of(world)->card;
-        card->place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
-        card->places = 1;
-        card->port = 1;
+        at_loopback_alone(world)->card.port = 1;
     }
     weft_comm *two = rank == 1 ? NULL : comm_of(world, "two", ends, 2);
     if (two) {
@@ -341,16 +347,13 @@ TEST(what_cannot_be_sent_is_not_taken_for_sent)
 /* As if it was stopped, or the link down, for longer than a round through all places takes. */
 static void listens_late(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1};
     (void)argument;
     int rank = weft_world_rank(world);
-    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
-    weft__tcp *tcp = rank == 0 ? (weft__tcp *)(uintptr_t)tcp_of(world) : NULL;
+    weft_comm *early = first_two(world);
+    weft__tcp *tcp = rank == 0 ? at_loopback_alone(world) : NULL;
     if (early)
         check_sum(early);
     if (tcp) {
-        tcp->card.place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
-        tcp->card.places = 1;
         CHECK(weft__tcp_watch(tcp, tcp->listener, 0, WEFT__TCP_LISTENER, 0));
     }
     weft_comm *all = comm_of(world, "all", NULL, 0);
@@ -372,16 +375,13 @@ TEST(a_rank_that_is_silent_for_a_while_is_waited_for)
 /* It never does. */
 static void listens_never(weft_world *world, void *argument)
 {
-    static const int pair[] = {0, 1};
     (void)argument;
     int rank = weft_world_rank(world);
-    weft_comm *early = rank < 2 ? comm_of(world, "early", pair, 2) : NULL;
+    weft_comm *early = first_two(world);
     if (early) /* rank 1 has a way, and tells rank 0 */
         check_sum(early);
     if (rank == 0) {
-        weft__tcp *tcp = (weft__tcp *)(uintptr_t)tcp_of(world);
-        tcp->card.place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
-        tcp->card.places = 1;
+        weft__tcp *tcp = at_loopback_alone(world);
         CHECK(weft__tcp_watch(tcp, tcp->listener, 0, WEFT__TCP_LISTENER, 0));
     }
     weft_comm *all = comm_of(world, "all", NULL, 0);

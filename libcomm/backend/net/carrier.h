@@ -26,7 +26,9 @@ typedef struct weft__carrier {
     size_t record_bytes; /* of the longest record, its head included: a multiple of every element, and of cache lines */
     size_t slot_bytes;   /* room in a slot: for a record that is copied, or its head alone */
     size_t stage_bytes;  /* of what may be under way to be summed, from all members; two records each at least */
-    void (*close)(void *state);
+    size_t state_bytes;  /* of its part of a world, which comes zeroed */
+    weft_result (*open)(void *state, weft__net *net);
+    void (*close)(void *state); /* all of it, however far `open` came; the state itself is not its own */
     int (*fd)(void *state);
     weft_result (*arm)(void *state);
     /* Move what goes and take in what comes: has anything happened? */

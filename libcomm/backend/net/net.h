@@ -35,13 +35,18 @@ struct weft__net {
 };
 
 /* turns.c: the calls of a backend that are the same for all carriers. `open` makes the part of the world that they
- * work on, for which @p carries must have made room; `close` has it given back by the carrier's. */
-weft_result weft__net_open(weft_world *world, const weft__carrier *carrier, void *carries, weft__net **net_out);
+ * work on, the carrier's included, and is not for a world of one; `close` gives all of it back. */
+weft_result weft__net_open(weft_world *world, const weft__carrier *carrier, void **state_out);
 void weft__net_close(void *net);
 weft_result weft__net_start(void *comm, weft_op *op);
 unsigned weft__net_progress(void *net, uint64_t slice_ticks);
 int weft__net_fd(void *net);
 weft_result weft__net_arm(void *net);
+/* Who of them serves a comm that names none: whoever installs a wire of his own wants it, then a fabric, then what costs
+ * least over TCP. */
+#define WEFT__SCORE_FABRIC       WEFT_SCORE_WIRE
+#define WEFT__SCORE_SOCKETS      (WEFT_SCORE_WIRE - 2)
+#define WEFT__SCORE_UCX_OVER_TCP (WEFT_SCORE_WIRE - 3)
 /* For `query`: all but the score. */
 void weft__net_facts(weft_backend_facts *facts);
 #define WEFT__NET_CALLS                                                                                             \

@@ -108,22 +108,33 @@ void weft__net_facts(weft_backend_facts *facts)
     facts->card_bytes = WEFT__NET_CARD_BYTES;
 }
 
-weft_result weft__net_open(weft_world *world, const weft__carrier *carrier, void *carries, weft__net **net_out)
+weft_result weft__net_open(weft_world *world, const weft__carrier *carrier, void **state_out)
 {
+    if (weft_world_size(world) == 1)
+        return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
     weft__net *net = calloc(1, sizeof *net);
-    if (!net)
-        return weft_backend_error(WEFT_E_NO_MEMORY, "%s: no memory for comms", carrier->name);
+    void *carries = calloc(1, carrier->state_bytes);
+    if (!net || !carries) {
+        free(net);
+        free(carries);
+        return weft_backend_error(WEFT_E_NO_MEMORY, "%s: no memory for a world", carrier->name);
+    }
     net->world = world;
     net->carrier = carrier;
     net->carries = carries;
-    *net_out = net;
-    return WEFT_OK;
+    weft_result result = carrier->open(carries, net);
+    if (result == WEFT_OK)
+        *state_out = net;
+    else
+        weft__net_close(net);
+    return result;
 }
 
 void weft__net_close(void *state)
 {
     weft__net *net = state;
     net->carrier->close(net->carries);
+    free(net->carries);
     for (weft__net_comm *nc = net->gone, *next; nc; nc = next) {
         next = nc->next;
         weft__net_comm_free(nc);

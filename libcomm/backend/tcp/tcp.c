@@ -149,11 +149,13 @@ static void close_all(void *state)
         close(tcp->epoll_fd);
     free(tcp->ways);
     free(tcp->waste);
-    free(tcp);
 }
 
-static weft_result make(weft__tcp *tcp)
+static weft_result open_all(void *state, weft__net *net)
 {
+    weft__tcp *tcp = state;
+    tcp->net = net;
+    tcp->epoll_fd = tcp->listener = -1;
     int ranks = weft_world_size(tcp->net->world);
     tcp->waste = weft__alloc(WEFT__TCP_RECORD_BYTES);
     tcp->ways = weft__alloc((size_t)ranks * sizeof *tcp->ways);
@@ -170,6 +172,8 @@ static const weft__carrier carrier = {
     .record_bytes = WEFT__TCP_RECORD_BYTES,
     .slot_bytes = WEFT__NET_HEAD_BYTES,
     .stage_bytes = 4 * WEFT__TCP_RECORD_BYTES,
+    .state_bytes = sizeof(weft__tcp),
+    .open = open_all,
     .close = close_all,
     .fd = fd,
     .arm = arm,
@@ -184,29 +188,13 @@ static const weft__carrier carrier = {
 
 static weft_result open_world(weft_world *world, void **state_out)
 {
-    if (weft_world_size(world) == 1)
-        return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
-    weft__tcp *tcp = weft__alloc(sizeof *tcp);
-    if (!tcp)
-        return WEFT_E_NO_MEMORY;
-    tcp->epoll_fd = tcp->listener = -1;
-    weft_result result = weft__net_open(world, &carrier, tcp, &tcp->net);
-    if (result != WEFT_OK) {
-        free(tcp);
-        return result;
-    }
-    result = make(tcp);
-    if (result == WEFT_OK)
-        *state_out = tcp->net;
-    else
-        weft__net_close(tcp->net);
-    return result;
+    return weft__net_open(world, &carrier, state_out);
 }
 
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
     weft__net_facts(facts);
-    facts->score = question->count > 1 ? WEFT_SCORE_WIRE - 2 : WEFT_SCORE_NONE; /* whoever installs a wire wants it */
+    facts->score = question->count > 1 ? WEFT__SCORE_SOCKETS : WEFT_SCORE_NONE;
     facts->why = "plain sockets, which cost less than ucx over TCP";
     return WEFT_OK;
 }

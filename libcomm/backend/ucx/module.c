@@ -11,7 +11,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
 {
     weft__net_facts(facts);
     bool has_fabric = weft__ucx_has_fabric();
-    facts->score = question->count < 2 ? WEFT_SCORE_NONE : has_fabric ? WEFT_SCORE_WIRE : WEFT_SCORE_WIRE - 3;
+    facts->score = question->count < 2 ? WEFT_SCORE_NONE : has_fabric ? WEFT__SCORE_FABRIC : WEFT__SCORE_UCX_OVER_TCP;
     if (facts->size >= offsetof(weft_backend_facts, why) + sizeof facts->why)
         facts->why = has_fabric ? "UCX has InfiniBand, RoCE or the like" : "UCX has no network but TCP";
     return WEFT_OK;

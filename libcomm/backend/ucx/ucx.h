@@ -35,7 +35,6 @@ struct weft__ucx {
 };
 
 /* worker.c */
-extern const weft__carrier weft__ucx_carrier;
 weft_result weft__ucx_open(weft_world *world, void **net_out);
 bool weft__ucx_flushes(void *ucx);
 /* Has UCX, as UCX_TLS and UCX_NET_DEVICES let it, found a network that is not TCP? Any thread, behind an open. */

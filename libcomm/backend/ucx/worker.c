@@ -161,34 +161,15 @@ static weft_result start_ucx(weft__ucx *ucx)
     return result;
 }
 
-/* Filled as far as it goes: close_all() takes all of it apart. */
-static weft_result make(weft__ucx *ucx)
+static weft_result open_all(void *state, weft__net *net)
 {
-    int ranks = weft_world_size(ucx->net->world);
+    weft__ucx *ucx = state;
+    ucx->net = net;
+    int ranks = weft_world_size(net->world);
     ucx->endpoints = calloc((size_t)ranks, sizeof *ucx->endpoints);
     if (!ucx->endpoints)
         return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for the ways to %d ranks", ranks);
     return start_ucx(ucx);
-}
-
-weft_result weft__ucx_open(weft_world *world, void **state_out)
-{
-    if (weft_world_size(world) == 1)
-        return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
-    weft__ucx *ucx = calloc(1, sizeof *ucx);
-    if (!ucx)
-        return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: no memory for a world");
-    weft_result result = weft__net_open(world, &weft__ucx_carrier, ucx, &ucx->net);
-    if (result != WEFT_OK) {
-        free(ucx);
-        return result;
-    }
-    result = make(ucx);
-    if (result == WEFT_OK)
-        *state_out = ucx->net;
-    else
-        weft__net_close(ucx->net);
-    return result;
 }
 
 /* ------------------------------------------------------------------------------------------- moving, sleeping */
@@ -257,14 +238,15 @@ static void close_all(void *state)
     if (ucx->context)
         ucp_cleanup(ucx->context);
     free(ucx->endpoints);
-    free(ucx);
 }
 
-const weft__carrier weft__ucx_carrier = {
+static const weft__carrier carrier = {
     .name = "ucx",
     .record_bytes = RECORD_BYTES,
     .slot_bytes = RECORD_BYTES,
     .stage_bytes = 32 * RECORD_BYTES,
+    .state_bytes = sizeof(weft__ucx),
+    .open = open_all,
     .close = close_all,
     .fd = fd,
     .arm = arm,
@@ -275,3 +257,8 @@ const weft__carrier weft__ucx_carrier = {
     .lost = weft__ucx_lost,
     .send = weft__ucx_send,
 };
+
+weft_result weft__ucx_open(weft_world *world, void **state_out)
+{
+    return weft__net_open(world, &carrier, state_out);
+}
