@@ -42,8 +42,8 @@ weft_result weft__net_start(void *comm, weft_op *op);
 unsigned weft__net_progress(void *net, uint64_t slice_ticks);
 int weft__net_fd(void *net);
 weft_result weft__net_arm(void *net);
-/* Who of them serves a comm that names none: whoever installs a wire of his own wants it, then a fabric, then what costs
- * least over TCP. */
+/* Who of them serves a comm that names none: a fabric, or else what costs least over TCP; a wire of somebody's own goes
+ * before the latter. */
 #define WEFT__SCORE_FABRIC       WEFT_SCORE_WIRE
 #define WEFT__SCORE_SOCKETS      (WEFT_SCORE_WIRE - 2)
 #define WEFT__SCORE_UCX_OVER_TCP (WEFT_SCORE_WIRE - 3)
