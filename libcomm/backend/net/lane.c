@@ -148,7 +148,7 @@ static unsigned send_some(weft__net_lane *lane)
 /* ------------------------------------------------------------------------------------------- receiving */
 
 /* The stash is a ring of bytes, in which a record lies at its position. */
-static int stash_room(weft__net_lane *lane, uint64_t position, size_t bytes, struct iovec room[2])
+static int stash_room(const weft__net_lane *lane, uint64_t position, size_t bytes, struct iovec room[2])
 {
     size_t at = position % lane->stash_bytes, first = lane->stash_bytes - at;
     first = first < bytes ? first : bytes;
@@ -168,10 +168,11 @@ static void stash_write(weft__net_lane *lane, uint64_t position, const void *fro
 
 static void stash_read(const weft__net_lane *lane, uint64_t position, void *to, size_t bytes)
 {
-    size_t at = position % lane->stash_bytes, first = lane->stash_bytes - at;
-    first = first < bytes ? first : bytes;
-    memcpy(to, lane->stash + at, first);
-    memcpy((unsigned char *)to + first, lane->stash, bytes - first);
+    struct iovec from[2];
+    int pieces = stash_room(lane, position, bytes, from);
+    memcpy(to, from[0].iov_base, from[0].iov_len);
+    if (pieces == 2)
+        memcpy((unsigned char *)to + from[0].iov_len, from[1].iov_base, from[1].iov_len);
 }
 
 /* Has the record its place? One that begins a message is compared first. */
