@@ -41,43 +41,16 @@ static weft__nccl_op *claim(const weft__nccl_comm *nc, weft_op *op)
 
 /* ------------------------------------------------------------------------------------------- what is asked for */
 
-static ncclDataType_t type_of(weft_dtype dtype)
-{
-    switch (dtype) {
-    case WEFT_FP32:
-        return ncclFloat32;
-    case WEFT_FP64:
-        return ncclFloat64;
-    case WEFT_BF16:
-        return ncclBfloat16;
-    case WEFT_FP16:
-        return ncclFloat16;
-    case WEFT_INT32:
-        return ncclInt32;
-    case WEFT_INT64:
-        return ncclInt64;
-    case WEFT_UINT8:
-        break;
-    }
-    return ncclUint8;
-}
-
-static ncclRedOp_t operation_of(weft_reduction reduction)
-{
-    switch (reduction) {
-    case WEFT_PRODUCT:
-        return ncclProd;
-    case WEFT_MIN:
-        return ncclMin;
-    case WEFT_MAX:
-        return ncclMax;
-    case WEFT_AVERAGE:
-        return ncclAvg;
-    case WEFT_SUM:
-        break;
-    }
-    return ncclSum;
-}
+static const ncclDataType_t types[] = {
+    [WEFT_FP32] = ncclFloat32, [WEFT_BF16] = ncclBfloat16, [WEFT_FP16] = ncclFloat16, [WEFT_FP64] = ncclFloat64,
+    [WEFT_INT32] = ncclInt32,  [WEFT_INT64] = ncclInt64,   [WEFT_UINT8] = ncclUint8,
+};
+static const ncclRedOp_t reductions[] = {
+    [WEFT_SUM] = ncclSum, [WEFT_AVERAGE] = ncclAvg,  [WEFT_MIN] = ncclMin,
+    [WEFT_MAX] = ncclMax, [WEFT_PRODUCT] = ncclProd,
+};
+_Static_assert(sizeof types / sizeof *types == WEFT_DTYPES, "each dtype has a type of NCCL");
+_Static_assert(sizeof reductions / sizeof *reductions == WEFT_REDUCTIONS, "each reduction has one of NCCL");
 
 static ncclResult_t all_to_all(const weft__nccl_comm *nc, const weft_collective *w, const weft__nccl_lane *lane)
 {
@@ -95,10 +68,13 @@ static ncclResult_t all_to_all(const weft__nccl_comm *nc, const weft_collective 
 static ncclResult_t launch_collective(const weft__nccl_comm *nc, const weft_collective *w)
 {
     const weft__nccl_lane *lane = &nc->core->lanes[WEFT__NCCL_COLLECTIVES];
-    ncclDataType_t type = type_of(w->dtype);
-    ncclRedOp_t op = operation_of(w->reduction);
-    if (w->kind != WEFT_BARRIER && w->count == 0)
+    if (w->kind == WEFT_BARRIER)
+        return ncclAllReduce(nc->core->byte, nc->core->byte, 1, ncclUint8, ncclSum, lane->comm, lane->stream);
+    if (w->count == 0)
         return ncclSuccess;
+    ncclDataType_t type = types[w->dtype];
+    bool reduces = w->kind == WEFT_ALL_REDUCE || w->kind == WEFT_REDUCE_SCATTER || w->kind == WEFT_REDUCE;
+    ncclRedOp_t op = reduces ? reductions[w->reduction] : ncclSum; /* of others it may be anything */
     switch (w->kind) {
     case WEFT_ALL_REDUCE:
         return ncclAllReduce(w->send, w->recv, w->count, type, op, lane->comm, lane->stream);
@@ -115,13 +91,13 @@ static ncclResult_t launch_collective(const weft__nccl_comm *nc, const weft_coll
     case WEFT_BARRIER:
         break;
     }
-    return ncclAllReduce(nc->core->byte, nc->core->byte, 1, ncclUint8, ncclSum, lane->comm, lane->stream);
+    return ncclInvalidArgument;
 }
 
 static ncclResult_t launch_message(const weft__nccl_comm *nc, const weft_p2p *m)
 {
     const weft__nccl_lane *lane = &nc->core->lanes[WEFT__NCCL_MESSAGES];
-    ncclDataType_t type = type_of(m->dtype);
+    ncclDataType_t type = types[m->dtype];
     if (m->count == 0)
         return ncclSuccess;
     return m->kind == WEFT_SEND ? ncclSend(m->buffer, m->count, type, m->peer, lane->comm, lane->stream)
