@@ -114,8 +114,8 @@ def ten_faults_are_found_and_named():
         "record:1": "race: 'copy' .* reads .* that 'all-reduce' .* writes",
         "record:10": "race: 'product' .* reads .* that 'all-gather' .* writes",
         "record:40": "race: '.*' .* that '.*' .*, and nothing orders",
-        "swap:100": "ranks? .* ask for different things|race: ",
-        "swap:140": "ranks? .* ask for different things|race: ",
+        "swap:600": "ranks? .* ask for different things|race: ",
+        "swap:800": "ranks? .* ask for different things|race: ",
     }
     for fault, says in faults.items():
         text = train(4, layout, "cuda", code=86, STANDIN_FAULT=fault)

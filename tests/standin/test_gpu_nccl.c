@@ -349,6 +349,33 @@ TEST(an_operation_that_one_rank_captures_and_others_do_not_is_told)
     ranks_both_ways(RANKS, capture_alone, &last);
 }
 
+static void capture_other_things(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "graph");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    cudaGraph_t graph;
+    weft_work work;
+    CHECK_INT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    OK(weft_all_reduce_start(comm, x, x, weft_world_rank(world) == 1 ? 99 : 100, WEFT_FP32, WEFT_SUM,
+                             weft_cuda_stream(stream), &work));
+    OK(weft_work_finish(work, weft_cuda_stream(stream)));
+    CHECK_INT(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    while (weft_comm_error(comm, NULL, 0) == WEFT_OK) /* nobody waits for it */
+        usleep(1000);
+    CHECK_INT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_MISMATCH);
+    CHECK_HAS(weft_last_error(), "comm graph, operation 1: rank 1 asks for all_reduce of 99 fp32, sum, rank 0 for");
+    weft_comm_destroy(comm);
+    weft_memory_free(world, x);
+}
+
+TEST(captured_operations_that_differ_are_told)
+{
+    ranks_both_ways(RANKS, capture_other_things, NULL);
+}
+
 TEST(operations_that_all_capture_are_compared_too)
 {
     int all = -1;
@@ -539,7 +566,7 @@ static void tell_settings(weft_world *world, void *argument)
     weft_comm_destroy(gpu_comm(world, "settings"));
     OK(weft_info_tell(world, find, text));
     CHECK_HAS(text, "NCCL=2.28.9\n");
-    CHECK_HAS(text, "NCCL, buffers of buckets=registered\n");
+    CHECK_HAS(text, "NCCL, buffers of buckets=not registered\n");
     CHECK_HAS(text, "NCCL_ALGO=Ring\n");
     CHECK_HAS(text, "CUDA_DEVICE_MAX_CONNECTIONS=8\n");
 }

@@ -102,6 +102,8 @@ static unsigned progress(void *state, uint64_t slice_ticks)
             moved |= weft__nccl_end_aborted(nc);
         else if (nc->head)
             moved |= weft__nccl_look(nc);
+        else if (nc->phase == WEFT__NCCL_READY) /* a graph is nobody's operation: it is found within a second */
+            weft__nccl_tell_difference(nc);
     }
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     return (moved ? WEFT_PROGRESS_MOVED : 0) | (is_busy(nccl) ? WEFT_PROGRESS_ATTENTION : 0);
