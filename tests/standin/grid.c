@@ -2,15 +2,13 @@
 /* Who waits is jumped away from, by setjmp and longjmp. Stacks are kept for the next grid of the same thread of the
  * host; below each lie pages that nobody may touch. */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack for an error */
-#include "grid.h"
+#include "grid_threads.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include "half.h"
 #include "queue.h"
@@ -20,60 +18,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-enum { LANES = 32, THREADS_MOST = 1024, STACK_BYTES = 256 * 1024, GUARD_BYTES = 1024, ALIGNMENT = 128 };
-enum { STACK_GUARD_BYTES = 64 * 1024 }; /* below a stack: pages of any size, that nobody may touch */
-
-/* Where a thread is, or what its warp does once all lanes have come. */
-typedef enum place { READY, AT_BLOCK, AT_WARP, AT_SHUFFLE, AT_MATRICES, AT_PRODUCT, ENDED } place;
 static const char *const place_names[] = {
     "running", "a barrier of the block", "a barrier of the warp", "a shuffle", "ldmatrix", "mma", "the end"};
-
-typedef struct copy {
-    unsigned char *to;
-    const void *from;
-    size_t bytes;
-    bool zero;
-    unsigned group;
-} copy;
-
-typedef struct fiber {
-    unsigned number;
-    place place;
-    bool begun;
-    jmp_buf at;
-    ucontext_t start;
-    unsigned char *stack;
-    /* a lane's part of what its warp does */
-    const void *row;
-    uint32_t *fragment;
-    bool transposed;
-    float *c, value, *answer;
-    uint32_t a[4], b[2];
-    unsigned mask;
-    /* copies under way */
-    copy *copies;
-    size_t copy_count, copy_room;
-    unsigned committed;
-} fiber;
-
-typedef struct grid {
-    const char *name;
-    const standin_range *ranges;
-    size_t range_count;
-    void (*thread)(const void *argument, unsigned block, void *shared);
-    const void *argument;
-    unsigned block, threads, left; /* left: threads that have not ended */
-    unsigned char *shared;
-    size_t shared_bytes;
-    fiber *fibers[THREADS_MOST], *running; /* those there have been, and may be again */
-    unsigned ready[THREADS_MOST], ready_count;
-    unsigned at_block, at_warp[THREADS_MOST / LANES];
-    uint64_t random;
-    jmp_buf home;
-    const void *home_stack;
-    size_t home_stack_bytes;
-    bool from_home, failed;
-} grid;
 
 static _Thread_local grid *current; /* the last one, or the one that runs */
 static _Thread_local struct {

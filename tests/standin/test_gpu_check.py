@@ -108,6 +108,7 @@ def operations_of_a_token_are_those_of_the_published_figure():
 if sys.argv[3:]:
     tap.main(every_part_runs_from_start_to_end)
     sys.exit()
-tap.main(the_end_is_a_table, a_shape_is_trained_on_the_stand_in, operations_are_timed_and_messages_run_beside_a_backward,
+tap.main(the_end_is_a_table, a_shape_is_trained_on_the_stand_in,
+         operations_are_timed_and_messages_run_beside_a_backward,
          a_part_ends_when_its_time_is_over, all_parts_but_torch_fit_eight_minutes, a_part_that_fails_is_told,
          wrong_options_are_named, operations_of_a_token_are_those_of_the_published_figure)

@@ -36,8 +36,8 @@ static void describe(const weft__nccl_comparing *comparing, int other)
              (unsigned long long)a->number, core->ranks[other], a_text, core->ranks[0], b_text);
 }
 
-/* If any two differ, one of them differs from member 0. The lane is held for a while at most, so that nothing that waits
- * for the GPU in this rank's seat, where comms are aborted, waits for ever. */
+/* If any two differ, one of them differs from member 0. The lane is held for a while at most, so that nothing that
+ * waits for the GPU in this rank's seat, where comms are aborted, waits for ever. */
 static void CUDART_CB look(void *memory)
 {
     enum { LOOKS_A_MS = 10 };

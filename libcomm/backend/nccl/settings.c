@@ -37,8 +37,8 @@ static bool can_register(void)
 }
 
 /* Of memory of cudaMalloc() NCCL makes use with NCCL_LEGACY_CUDA_REGISTER alone (transport/p2p.cc of 2.28.9). Without,
- * to register it only costs: where collectives go by multicast every call asks the host's other ranks about buffers that
- * are known, in a gather that waits for them, to find that they cannot be used (nvlsRegisterBuffer() in
+ * to register it only costs: where collectives go by multicast every call asks the host's other ranks about buffers
+ * that are known, in a gather that waits for them, to find that they cannot be used (nvlsRegisterBuffer() in
  * transport/nvls.cc). */
 static bool has_use_of_buffers(void)
 {
