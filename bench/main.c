@@ -28,11 +28,11 @@ static const struct {
 };
 enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof *subcommands };
 
-static void print_help(void)
+static void print_help(FILE *out)
 {
-    printf("usage: weft COMMAND [options]\n\ncommands (each has --help):\n");
+    fprintf(out, "usage: weft COMMAND [options]\n\ncommands (each has --help):\n");
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        printf("  %-10s %s\n", subcommands[i].name, subcommands[i].help);
+        fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].help);
 }
 
 /* What was closed must not become a file or socket that is opened later. Results that nobody can take stay an error;
@@ -50,11 +50,11 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     if (argc < 2) {
-        print_help();
+        print_help(stderr);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0) {
-        print_help();
+        print_help(stdout);
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {

@@ -34,7 +34,8 @@ typedef struct values {
 
 #define FIELD(name) offsetof(values, name)
 static const option table[] = {
-    {"t", OPTION_INT, FIELD(threads), 1, 256, "N", "ranks are N threads of this process, not those of a launcher"},
+    {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
+     "ranks are N threads of this process, not those of a launcher"},
     {"small", OPTION_CHOICE, FIELD(small), 0, 0, "ping_pong|all_reduce", "what is small (default ping_pong)"},
     {"small-bytes", OPTION_SIZE, FIELD(small_bytes), 4, 1e9, "BYTES", "of it; K M G may follow (default 4K)"},
     {"large-bytes", OPTION_SIZE, FIELD(large_bytes), 4, 1e12, "BYTES",

@@ -31,7 +31,8 @@ typedef struct values {
 #define FIELD(name) offsetof(values, name)
 static const option table[] = {
     {"m", OPTION_INT, FIELD(microbatches), 1, 4096, "N", "microbatches of one step (default 8)"},
-    {"t", OPTION_INT, FIELD(threads), 1, 256, "N", "stages are N threads of this process, not ranks of a launcher"},
+    {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
+     "stages are N threads of this process, not ranks of a launcher"},
     {"forward", OPTION_REAL, FIELD(forward_ms), 0.1, 1e4, "MS", "what a forward takes (default 10)"},
     {"backward", OPTION_REAL, FIELD(backward_ms), 0.1, 1e4, "MS", "... a backward (default: twice a forward)"},
     {"message", OPTION_REAL, FIELD(message_ms), 0.01, 1e4, "MS",

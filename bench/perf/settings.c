@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "complain.h"
+#include "out.h"
 #include "perf/element.h"
 
 #define FIELD(name) offsetof(perf_settings, name)
@@ -211,8 +212,14 @@ static void add_all(perf_settings *s)
         add(s, perf_operation_at(i));
 }
 
-static int read_operation(perf_settings *s, const char *word)
+static bool is_operation(const char *word)
 {
+    return strcmp(word, "all") == 0 || perf_operation_named(word, strlen(word));
+}
+
+static int take_operation(void *settings, const char *word)
+{
+    perf_settings *s = settings;
     const perf_operation *operation = perf_operation_named(word, strlen(word));
     if (strcmp(word, "all") == 0)
         add_all(s);
@@ -221,6 +228,13 @@ static int read_operation(perf_settings *s, const char *word)
     else
         return complain(EXIT_USAGE, "there is no operation '%s' (see weft perf --help)", word);
     return OPTIONS_GO;
+}
+
+/* A program of one operation, such as all_reduce_perf, takes no other. */
+static int take_none(void *settings, const char *word)
+{
+    (void)settings;
+    return complain(EXIT_USAGE, "'%s' is one word too many (see --help)", word);
 }
 
 /* A value may follow its letter at once, as in -b8: here it becomes a word of its own. */
@@ -271,6 +285,8 @@ static int complete(perf_settings *s, int argc, char **argv)
         s->min_bytes = s->max_bytes;
     if (s->min_bytes > s->max_bytes)
         return complain(EXIT_USAGE, "-b %zu is more than -e %zu", s->min_bytes, s->max_bytes);
+    if (out_apart("--json", s->json, "--csv", s->csv) != EXIT_DONE)
+        return EXIT_USAGE;
     if (s->aggregate > 1 && s->buffers == PERF_REWRITTEN)
         return complain(EXIT_USAGE, "-m %d does not go with --buffers rewritten: there is one input", s->aggregate);
     for (int i = 0; i < s->operation_count; i++)
@@ -287,22 +303,16 @@ static int complete(perf_settings *s, int argc, char **argv)
 
 static int read_words(perf_settings *s, const perf_operation *only, int argc, char **argv)
 {
-    int first = 1, rest, code = OPTIONS_GO;
+    const options_operands any = {is_operation, take_operation, s}, none = {NULL, take_none, s};
     if (only)
         add(s, only);
-    for (; !only && first < argc && argv[first][0] != '-' && code == OPTIONS_GO; first++)
-        code = read_operation(s, argv[first]);
-    if (code == OPTIONS_GO)
-        code = options_read(s->limits_only ? limits_usage : usage, table, TABLE, argc - first + 1, argv + first - 1, s,
-                            &rest);
-    for (rest += first - 1; code == OPTIONS_GO && rest < argc; rest++)
-        code = only ? complain(EXIT_USAGE, "'%s' is one word too many (see --help)", argv[rest])
-                    : read_operation(s, argv[rest]);
+    int code =
+        options_read_mixed(s->limits_only ? limits_usage : usage, table, TABLE, argc, argv, s, only ? &none : &any);
     if (code == OPTIONS_GO && s->operation_count == 0 && s->limits_only)
         add_all(s);
     if (code == OPTIONS_GO && s->operation_count == 0)
         return complain(EXIT_USAGE, "which operation? (see weft perf --help)");
-    return code == OPTIONS_GO ? complete(s, argc - first + 1, argv + first - 1) : code;
+    return code == OPTIONS_GO ? complete(s, argc, argv) : code;
 }
 
 int perf_settings_read(perf_settings *s, const perf_operation *only, int argc, char **argv)

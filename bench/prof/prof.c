@@ -18,22 +18,23 @@ static const struct {
 };
 enum { VIEW_COUNT = sizeof views / sizeof *views };
 
-static void print_help(void)
+static void print_help(FILE *out)
 {
-    printf("usage: weft prof VIEW [options] DIR\n\nReads the traces that the ranks of a run wrote into folder DIR "
-           "(--trace DIR, WEFT_TRACE=DIR).\n\nviews (each has --help):\n");
+    fprintf(out,
+            "usage: weft prof VIEW [options] DIR\n\nReads the traces that the ranks of a run wrote into folder DIR "
+            "(--trace DIR, WEFT_TRACE=DIR).\n\nviews (each has --help):\n");
     for (size_t i = 0; i < VIEW_COUNT; i++)
-        printf("  %-10s %s\n", views[i].name, views[i].help);
+        fprintf(out, "  %-10s %s\n", views[i].name, views[i].help);
 }
 
 int command_prof(int argc, char **argv)
 {
     if (argc < 2) {
-        print_help();
+        print_help(stderr);
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0) {
-        print_help();
+        print_help(stdout);
         return EXIT_DONE;
     }
     for (size_t i = 0; i < VIEW_COUNT; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft topo`: the machine, where ranks sit on hosts like it, the groups of a layout, and what they cross. */
 #include <stdio.h>
+#include <string.h>
 #include <weft/log.h>
 
 #include "complain.h"
@@ -34,7 +35,7 @@ static const option table[] = {
     {"pp", OPTION_INT, FIELD(pp), 1, SIZE_MAX_OPTION, "N", "pipeline stages (default: 1)"},
     {"etp", OPTION_INT, FIELD(etp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks inside an expert (default: tp)"},
     {"strict", OPTION_FLAG, FIELD(strict), 0, 0, NULL, "end with 1 if a tensor parallel group leaves its host"},
-    {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "print one JSON object"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, as SVG; - = standard output"},
 };
 
@@ -53,6 +54,22 @@ static int check_strict(const plan *p)
     return complain(EXIT_FAILED, "--strict: %s", weft_last_error());
 }
 
+static int check_files(const topo_options *o)
+{
+    if (out_apart("--json", o->json, "--svg", o->svg) != EXIT_DONE)
+        return EXIT_USAGE;
+    int code = out_spare("--json", o->json, o->xml, "*");
+    return code == EXIT_DONE ? out_spare("--svg", o->svg, o->xml, "*") : code;
+}
+
+static int show(const plan *p, const topo_options *o)
+{
+    int code = o->json ? plan_write_json(p, o->json) : EXIT_DONE;
+    if (code == EXIT_DONE && o->svg)
+        return plan_draw(p, o->svg);
+    return code == EXIT_DONE && !(o->json && strcmp(o->json, "-") == 0) ? plan_print(p) : code;
+}
+
 int command_topo(int argc, char **argv)
 {
     topo_options options = {.tp = 1, .cp = 1, .ep = 1, .pp = 1, .dp = WEFT_MESH_REST, .etp = WEFT_MESH_REST};
@@ -61,16 +78,14 @@ int command_topo(int argc, char **argv)
         return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "topo takes no '%s'", argv[rest]);
-    if (options.json && options.svg)
-        return complain(EXIT_USAGE, "--json or --svg, not both");
-    code = out_spare("--svg", options.svg, options.xml, "*");
+    code = check_files(&options);
     if (code != EXIT_DONE)
         return code;
     weft_log_set(WEFT_LOG_WARN, to_stderr, NULL);
     plan p = {0};
     code = plan_make(&options, &p);
     if (code == EXIT_DONE)
-        code = options.svg ? plan_draw(&p, options.svg) : options.json ? plan_print_json(&p) : plan_print(&p);
+        code = show(&p, &options);
     if (code == EXIT_DONE && options.strict)
         code = check_strict(&p);
     plan_free(&p);

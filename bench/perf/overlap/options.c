@@ -9,6 +9,7 @@
 
 #include "complain.h"
 #include "option.h"
+#include "out.h"
 
 #define FIELD(name) offsetof(overlap_options, name)
 static const option table[] = {
@@ -136,8 +137,8 @@ static int check_memory(const overlap_options *o)
 static int read_sweep(overlap_options *o)
 {
     size_t total = overlap_shape_total(&o->shape);
-    if (o->svg && o->json && strcmp(o->svg, "-") == 0 && strcmp(o->json, "-") == 0)
-        return complain(EXIT_USAGE, "--json and --svg cannot both go to standard output");
+    if (out_apart("--json", o->json, "--svg", o->svg) != EXIT_DONE)
+        return EXIT_USAGE;
     if (o->svg && !o->sweep)
         return complain(EXIT_USAGE, "--svg is a picture of a sweep: say --sweep too");
     if (!o->sweep)
