@@ -202,19 +202,3 @@ TEST(an_answer_fills_what_the_caller_has)
     CHECK_OK(weft__give_sized(&new, &own, sizeof own, "weft_thing"));
     CHECK(new.size == sizeof new &&new.a == 3 && new.b == 4 && new.c == 0);
 }
-
-/* ------------------------------------------------------------------------------------------- what is written */
-
-TEST(the_readme_tells_of_every_variable)
-{
-    char path[1024], text[1 << 16], name[64];
-    snprintf(path, sizeof path, "%s/../../README.md", getenv("WEFT_TEST_DATA"));
-    FILE *file = fopen(path, "r");
-    CHECK_MSG(file, "cannot open %s", path);
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    fclose(file);
-    for (size_t i = 0; weft__env_table(i); i++) {
-        snprintf(name, sizeof name, "`%s`", weft__env_table(i)->name);
-        CHECK_MSG(strstr(text, name), "README.md does not tell of %s", name);
-    }
-}

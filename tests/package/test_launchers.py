@@ -41,7 +41,7 @@ def environment():
 def four_ranks(*command, **more):
     output = tap.run("timeout", "60", *command, cwd=scratch, env={**environment(), **more})
     got = sorted(re.findall(r"rank \d of \d: .*", output))
-    assert got == [f"rank {rank} of 4: 6" for rank in range(4)], f"{' '.join(command)}\n{output}"
+    assert got == [f"rank {rank} of 4: y = 3.0 x -1.0" for rank in range(4)], f"{' '.join(command)}\n{output}"
 
 
 def open_mpi_starts_ranks():
