@@ -125,11 +125,14 @@ static const char limits_usage[] =
 
 /* ------------------------------------------------------------------------------------------- names */
 
-static const char *const dtype_names[WEFT_DTYPES] = {
+/* As nccl-tests call them. The help of -d and -o lists them. */
+static const char *const dtype_names[] = {
     [WEFT_FP32] = "float",  [WEFT_BF16] = "bfloat16", [WEFT_FP16] = "half",  [WEFT_FP64] = "double",
     [WEFT_INT32] = "int32", [WEFT_INT64] = "int64",   [WEFT_UINT8] = "uint8"};
-static const char *const reduction_names[WEFT_REDUCTIONS] = {
+static const char *const reduction_names[] = {
     [WEFT_SUM] = "sum", [WEFT_AVERAGE] = "avg", [WEFT_MIN] = "min", [WEFT_MAX] = "max", [WEFT_PRODUCT] = "prod"};
+#define ROWS(table) (sizeof(table) / sizeof *(table))
+_Static_assert(ROWS(dtype_names) == WEFT_DTYPES && ROWS(reduction_names) == WEFT_REDUCTIONS, "all have names");
 
 const char *perf_dtype_name(weft_dtype dtype)
 {
