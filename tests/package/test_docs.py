@@ -3,12 +3,15 @@
 """README.md and the pages in docs/ against the tree: links, names, lists of variables.  usage: test_docs.py TOP"""
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 
 import tap
 from pages import Pages
 
-top = pathlib.Path(sys.argv[1])
+top = pathlib.Path(sys.argv[1]).resolve()
 pages = Pages(top)
 # Names of others in the environment: in C, text of capitals with a line below.
 READ = re.compile(r'(?:getenv|weft__job_variable|read_number|read_slurm_host)\((?:environment, )?"([A-Z0-9_]+)"')
@@ -89,6 +92,53 @@ def files_named_in_pages_exist():
             assert built or list(top.glob(name.rstrip("/"))), f"{page.path.name}: {name}"
 
 
+# Heading of a list -> the header that says how many there are, the last of them, and the macro.
+COUNTED = {
+    "A new collective": ("libcomm/include/weft/collective.h", "WEFT_BARRIER", "WEFT_COLLECTIVE_KINDS"),
+    "A new dtype": ("libcomm/include/weft/dtype.h", "WEFT_UINT8", "WEFT_DTYPES"),
+    "A new schedule": ("p2p/include/weft/schedule.h", "WEFT_POLICY_INTERLEAVED", "WEFT_POLICIES"),
+}
+
+
+def stops(path, *first):
+    """The files of this tree in which a compiler stops; None: something else keeps it from compiling."""
+    folders = [top / folder for folder in ("libcomm", "topology", "buckets", "p2p", "bench", "tests")]
+    includes = [f"-I{folder}" for each in folders for folder in (each, each / "include") if folder.exists()]
+    done = subprocess.run(["cc", "-std=c17", "-D_GNU_SOURCE", "-DWEFT__SET=baseline", "-fsyntax-only",
+                           "-fmax-errors=0", "-Werror=switch", *first, *includes, "-idirafter",
+                           top / "tests/standin/include", path], capture_output=True, text=True)
+    if "fatal error" in done.stderr:
+        return None
+    found = {pathlib.Path(name).resolve() for name in re.findall(r"^([^:\n]+):\d+:\d+: error", done.stderr, re.M)}
+    return {str(name.relative_to(top)) for name in found}
+
+
+def lists_of_what_to_change_are_those_that_the_compiler_gives():
+    if not shutil.which("cc"):
+        raise tap.Skip("there is no cc")
+    for title, (header, last, many) in COUNTED.items():
+        text = (top / header).read_text()
+        count = int(re.search(rf"#define {many} (\d+)", text)[1])
+        text = re.sub(rf"\b{last} = \d+", rf"\g<0>, WEFT_NEW = {count}", text)
+        text = text.replace(f"#define {many} {count}", f"#define {many} {count + 1}")
+        used = [path for folder in ("libcomm", "topology", "buckets", "p2p", "bench", "tests")
+                for path in (top / folder).rglob("*.c") if re.search(rf"\b(?:{last}|{many})\b", path.read_text())]
+        with tempfile.TemporaryDirectory(prefix="weft-docs-") as scratch:
+            (pathlib.Path(scratch) / "weft").mkdir()
+            (pathlib.Path(scratch) / "weft" / pathlib.Path(header).name).write_text(text)
+            found = [stops(path, f"-I{scratch}") for path in used]
+        marked = set(re.findall(r"`([\w/]+\.[ch])` \*", pages["contributing"].section(title)))
+        unseen = {str(path.relative_to(top)) for path, files in zip(used, found) if files is None}  # no such library here
+        assert set().union(*filter(None, found)) == marked - unseen, f"{title}: {found}"
+
+
+def every_backend_is_listed():
+    folders = {path.name for path in (top / "libcomm/backend").iterdir() if path.is_dir()} - {"net"}
+    listed = set(re.findall(r"^\| `(\w+)` \|", pages["backends"].text, re.M))
+    assert listed == folders | {"self"}, listed
+
+
 tap.main(links_lead_somewhere, every_page_is_in_the_table_of_the_readme, pages_are_short, names_of_the_library_exist,
          every_variable_of_weft_is_listed_and_no_other, every_variable_of_others_that_is_read_is_listed_and_no_other,
-         the_tree_names_files, files_named_in_pages_exist)
+         the_tree_names_files, files_named_in_pages_exist, every_backend_is_listed,
+         lists_of_what_to_change_are_those_that_the_compiler_gives)
