@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/module.h"
+#include "module.h"
 #include "base/error.h"
 
 #define TEXT(symbol)    TEXT_OF(symbol)
