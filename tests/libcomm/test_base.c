@@ -2,6 +2,7 @@
 /* What all code uses: failures, names, environment, memory, clock. */
 #include <stdlib.h>
 
+#include <weft/backend.h>
 #include <weft/collective.h>
 #include <weft/dtype.h>
 #include <weft/version.h>
@@ -35,6 +36,17 @@ TEST(a_failure_keeps_its_message_and_logs_it)
     weft_log_set(WEFT_LOG_DEBUG, keep, NULL);
     CHECK_INT(weft__fail(WEFT_E_BUSY, "later"), WEFT_E_BUSY);
     CHECK_STR(logged, "later (E_BUSY)");
+}
+
+TEST(a_backend_writes_to_the_log_in_lines_that_are_cut)
+{
+    weft_log_set(WEFT_LOG_INFO, keep, NULL);
+    weft_backend_log(WEFT_LOG_DEBUG, "nobody wants this");
+    CHECK_STR(logged, "");
+    weft_backend_log(WEFT_LOG_INFO, "%s %d", "some library", 7);
+    CHECK_STR(logged, "some library 7");
+    weft_backend_log(WEFT_LOG_WARN, "%*s", 5000, "x");
+    CHECK(strlen(logged) > 400 && strlen(logged) < sizeof logged - 1);
 }
 
 TEST(every_result_has_a_name)
