@@ -53,8 +53,9 @@ static void print_help(const char *usage, const option *table, size_t count)
         has_file |= o->kind == OPTION_FILE;
     }
     printf("  %-34s %s\n", "--help", "this text");
+    puts("\n(VALUE) at the end of a line: what holds unless said.");
     if (has_file)
-        puts("\n[FILE]: left out, it is -, standard output, which then has nothing else.");
+        puts("[FILE]: left out, it is -, standard output, which then has nothing else.");
 }
 
 /* The name in @p word, which begins with dashes. */

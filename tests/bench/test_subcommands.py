@@ -123,6 +123,15 @@ def json_that_cannot_be_written_is_code_1_and_says_where():
             assert f"weft: cannot write '{path}': {why}" in done.stderr, f"{done.words}: {done.stderr}"
 
 
+def what_is_written_instead_of_the_text_is_the_same_in_a_file():
+    for words, option in ((["schedule", "--policy", "1f1b", "-p", "2", "-m", "2"], "--csv"),
+                          (["schedule", "--policy", "1f1b", "-p", "2", "-m", "2"], "--text"),
+                          (["topo", "--synthetic", "core:2"], "--svg"), (["prof", "trace", TRACES], "--out")):
+        alone, into = run(*words, option), run(*words, option, "FILE")
+        if alone is not None:
+            assert alone.stdout == (scratch / "FILE").read_text() and not into.stdout, f"{into.words}: {into.stdout}"
+
+
 def two_results_do_not_share_a_file():
     for line in (["topo", "--synthetic", "core:2", "--json", "--svg"], ["perf", "all_reduce", "--json", "--csv"],
                  ["perf", "overlap", "--sweep", "--json", "x", "--svg", "x"], ["gpt", "--mock-data", "--json", "--html"]):
@@ -137,6 +146,6 @@ try:
     tap.main(every_subcommand_is_in_the_table, help_is_a_result_wherever_it_stands,
              wrong_words_are_one_line_on_stderr_and_code_2, json_alone_is_standard_output_wherever_it_stands,
              json_into_a_file_leaves_the_text_where_it_was, json_that_cannot_be_written_is_code_1_and_says_where,
-             two_results_do_not_share_a_file)
+             what_is_written_instead_of_the_text_is_the_same_in_a_file, two_results_do_not_share_a_file)
 finally:
     shutil.rmtree(scratch)
