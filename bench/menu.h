@@ -13,7 +13,7 @@ typedef struct menu_item {
 typedef struct menu {
     const char *command; /* "weft prof" */
     const char *usage;   /* what its help says before the items */
-    const char *kind;    /* what an item is called: "view of a trace" */
+    const char *kind;    /* what an item is called: "view" */
     const menu_item *items;
     size_t count;
 } menu;

@@ -16,7 +16,7 @@ static const menu all = {
     "weft prof",
     "usage: weft prof VIEW [options] DIR\n\nReads the traces that the ranks of a run wrote into folder "
     "DIR (--trace DIR, WEFT_TRACE=DIR).\n\nviews (each has --help):\n",
-    "view of a trace", views, sizeof views / sizeof *views};
+    "view", views, sizeof views / sizeof *views};
 
 int command_prof(int argc, char **argv)
 {
