@@ -16,7 +16,7 @@
 #include "option.h"
 #include "out.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
+#include "try.h"
 
 typedef struct values {
     int rounds, repeats;

@@ -20,7 +20,7 @@
 #include "perf/probe.h"
 #include "perf/ranks.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
+#include "try.h"
 
 enum { PING_PONG, ALL_REDUCE };
 enum { SAMPLES = 1 << 16, RECORDS = 1 << 17, ALONE = 200 };

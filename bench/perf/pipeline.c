@@ -17,8 +17,8 @@
 #include "out.h"
 #include "perf/ranks.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
 #include "pretend.h"
+#include "try.h"
 
 typedef struct values {
     int microbatches, threads, rounds;

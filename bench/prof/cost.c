@@ -13,6 +13,7 @@
 #include "out.h"
 #include "prof/prof.h"
 #include "prof/report.h"
+#include "try.h"
 
 typedef struct cost_values {
     int pairs, buckets;
@@ -50,13 +51,6 @@ typedef struct subject {
     double records;                   /* of a traced step */
     double *traced, *untraced, *room; /* ms, by pair */
 } subject;
-
-#define TRY(call)                     \
-    do {                              \
-        weft_result result_ = (call); \
-        if (result_ != WEFT_OK)       \
-            return result_;           \
-    } while (0)
 
 /* ---- the step ---- */
 
