@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules: shared objects that weft loads on demand, a backend (backend/modules.h), a device, or what a program keeps in
- * one. They are never unloaded, since libraries below them start threads and handlers. */
+/* Modules: shared objects that weft loads on demand. They hold a backend (backend/modules.h), a device, or what a
+ * program keeps in one, and are never unloaded, since libraries below them start threads and handlers. */
 #ifndef WEFT_LIBCOMM_MODULE_H
 #define WEFT_LIBCOMM_MODULE_H
 #include <stdbool.h>

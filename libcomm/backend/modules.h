@@ -6,7 +6,7 @@
 /* Load and register those that are in the folders of WEFT_MODULE_PATH and beside the library and are not known yet.
  * What cannot be used is left out, and the log says why. Any thread; it may take a while. */
 void weft__backend_modules_load(void);
-/* Those that were found, in their order; @p why_not is NULL for what was loaded. Behind weft__backend_modules_load(). */
+/* Those that weft__backend_modules_load() has found, in their order; @p why_not is NULL for what was loaded. */
 void weft__backend_modules_tell(void (*tell)(void *cookie, const char *path, const char *why_not), void *cookie);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry: the tables of all backends that are known, built in, registered or from modules, those that are open in a
- * world, and which of them carries a comm. */
+/* The registry: the tables of all backends that are known, be they built in, registered or from modules, those that are
+ * open in a world, and which of them carries a comm. */
 #include "backend/registry.h"
 
 #include <pthread.h>

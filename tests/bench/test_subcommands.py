@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One rule for every subcommand: help, wrong words, JSON, and options in any order.  usage: test_subcommands.py TOP WEFT"""
+"""One rule for every subcommand: help, wrong words, JSON, and options in any order.
+
+usage: test_subcommands.py TOP WEFT"""
 import json
 import pathlib
 import re
@@ -88,7 +90,8 @@ def json_alone_is_standard_output_wherever_it_stands():
         words, operands, _ = QUICK[name]
         found = []
         for line in ([*operands, *words, "--json"], ["--json", *operands, *words], [*words, "--json", *operands],
-                     [*operands, "--json", *words], [*words, *operands, "--json", "-"], ["--json=-", *words, *operands]):
+                     [*operands, "--json", *words], [*words, *operands, "--json", "-"],
+                     ["--json=-", *words, *operands]):
             done = run(*name.split(), *line)
             if done is None:
                 break
@@ -134,11 +137,13 @@ def what_is_written_instead_of_the_text_is_the_same_in_a_file():
 
 def two_results_do_not_share_a_file():
     for line in (["topo", "--synthetic", "core:2", "--json", "--svg"], ["perf", "all_reduce", "--json", "--csv"],
-                 ["perf", "overlap", "--sweep", "--json", "x", "--svg", "x"], ["gpt", "--mock-data", "--json", "--html"]):
+                 ["perf", "overlap", "--sweep", "--json", "x", "--svg", "x"],
+                 ["gpt", "--mock-data", "--json", "--html"]):
         done = run(*line)
         if done is not None:
             where = "x" if "x" in line else "standard output"
-            assert done.returncode == 2 and done.stderr.endswith(f" cannot both be {where}\n"), f"{done.words}: {done.stderr}"
+            told = done.stderr.endswith(f" cannot both be {where}\n")
+            assert done.returncode == 2 and told, f"{done.words}: {done.stderr}"
 
 
 try:

@@ -128,7 +128,8 @@ def lists_of_what_to_change_are_those_that_the_compiler_gives():
             (pathlib.Path(scratch) / "weft" / pathlib.Path(header).name).write_text(text)
             found = [stops(path, f"-I{scratch}") for path in used]
         marked = set(re.findall(r"`([\w/]+\.[ch])` \*", pages["contributing"].section(title)))
-        unseen = {str(path.relative_to(top)) for path, files in zip(used, found) if files is None}  # no such library here
+        # A library below is not here:
+        unseen = {str(path.relative_to(top)) for path, files in zip(used, found) if files is None}
         assert set().union(*filter(None, found)) == marked - unseen, f"{title}: {found}"
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in public headers, each behind its header, and the programs of README.md and of the pages in docs/ compile
-as C17, C++17 and C++20 without a warning.  usage: test_examples.py TOP"""
+"""The examples in public headers, each behind its header, and the programs of README.md and of the pages in docs/
+compile as C17, C++17 and C++20 without a warning.  usage: test_examples.py TOP"""
 import re
 import sys
 

@@ -96,8 +96,8 @@ def every_header_compiles_alone_as_installed():
         if not shutil.which(compiler):
             raise tap.Skip(f"there is no {compiler}")
         for name in headers_installed():
-            tap.run(compiler, *language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-o", "/dev/null", "-", *found,
-                    *standin, input=f"#include <weft/{name}>\nint use;\n")
+            tap.run(compiler, *language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-o", "/dev/null", "-",
+                    *found, *standin, input=f"#include <weft/{name}>\nint use;\n")
 
 
 def every_header_can_be_used_through_cmake():
