@@ -32,8 +32,7 @@ def shell(command):
     # Here Open MPI may be root's, and cores may be few.
     env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
-    (scratch / "first.c").write_text(pages.readme.blocks("c")[0])
-    for trainer in "plain.c", "parallel.c":
+    for trainer in "first.c", "plain.c", "parallel.c":
         shutil.copy(top / "bench/minimal" / trainer, scratch)
     return tap.run("bash", "-c", command, cwd=scratch, env=env)
 
@@ -103,8 +102,10 @@ def a_trace_is_read():
     assert len(times) > 100 and all(0 <= float(time) < 1e8 for each in times for time in each), output
 
 
-def the_difference_shown_is_that_of_the_two_trainers():
+def what_is_shown_of_trainers_is_what_they_are():
     folder = top / "bench/minimal"
+    first, = pages.readme.blocks("c")
+    assert (folder / "first.c").read_text().splitlines()[2:] == first.splitlines(), "copy it: bench/minimal/first.c"
     shown = re.fullmatch(r"--- plain\.c\n\+\+\+ parallel\.c\n(.*)", "".join(pages["trainer"].blocks("diff")), re.S)
     found = subprocess.run(["diff", "-U1", folder / "plain.c", folder / "parallel.c"], capture_output=True, text=True)
     assert shown and shown[1].splitlines() == found.stdout.splitlines()[2:], "copy it: diff -U1 plain.c parallel.c"
@@ -188,7 +189,7 @@ def every_flag_of_the_gpt_exists():
 
 try:
     tap.main(the_commands_of_the_readme_work, the_commands_of_the_pages_work,
-             the_difference_shown_is_that_of_the_two_trainers, a_trace_is_read, every_key_of_json_is_listed,
+             what_is_shown_of_trainers_is_what_they_are, a_trace_is_read, every_key_of_json_is_listed,
              traces_are_where_it_says_and_the_default_bucket_holds_a_small_model, every_subcommand_is_listed,
              every_flag_of_the_gpt_exists)
 finally:
