@@ -6,10 +6,10 @@
  *   it (ncclPrepareTasks() in enqueue.cc: initAlgoChannels; before 2.22, or with NCCL_RUNTIME_CONNECT=0, when the
  *   communicator is made: init.cc).
  * - A collective takes the algorithm that a model finds fastest: a latency, and bytes by a bandwidth
- *   (topoGetAlgoInfo(), ncclTopoGetAlgoTime()). Broadcasts and reduces take rings alone; trees and multicast trees are for all-reduces, PAT
- *   is for reduce-scatters and all-gathers (ncclTopoTuneModel() in graph/tuning.cc); multicast (NVLS) carries some
- *   types and reductions only, sums of fp32 among them and no products (ncclNvlsSupported() in device.h): what it does not
- *   carry takes at the same size another one.
+ *   (topoGetAlgoInfo(), ncclTopoGetAlgoTime()). Broadcasts and reduces take rings alone; trees and multicast trees are
+ *   for all-reduces, PAT is for reduce-scatters and all-gathers (ncclTopoTuneModel() in graph/tuning.cc); multicast
+ *   (NVLS) carries some types and reductions only, sums of fp32 among them and no products (ncclNvlsSupported() in
+ *   device.h): what it does not carry takes at the same size another one.
  * - A pair of ranks is connected in each direction on all channels it may use, whatever the size (p2pTaskAppend()).
  * So sums, products and gathers of all sizes, a factor of four apart, take whatever there is: every algorithm is the
  * fastest in a range wider than that, or not worth a connection. */

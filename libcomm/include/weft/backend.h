@@ -45,10 +45,11 @@
  *
  *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
  *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
- *  `progress`: nothing is to be moved along; `hasten`: `progress` does all; `explain`: no reasons are known; `close`,
- *  `comm_abort`, `comm_leave`, `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by
- *  itself, or needs no waking; `native`, `tell`, `attach`: there is nothing of that kind; `admit`: everything may;
- *  `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again and again while ranks wait. */
+ *  `progress`: nothing is to be moved along; `hasten`: `progress` does all; `explain`: no reasons are known;
+ *  `close`, `comm_abort`, `comm_leave`, `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes
+ *  ranks by itself, or needs no waking; `native`, `tell`, `attach`: there is nothing of that kind; `admit`:
+ *  everything may; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again and
+ *  again while ranks wait. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
