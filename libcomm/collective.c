@@ -95,6 +95,8 @@ static weft_result prepare(weft_comm *comm, const weft_collective *what, weft_st
     }
     WEFT_TRY(check_numbers(comm, what));
     WEFT_TRY(check_buffers(comm, what));
+    if (comm->gpu)
+        WEFT_TRY(comm->backend->admit(comm->backend_comm, what));
     WEFT_TRY(weft__start_prepare(comm, after, what->after, work_out));
     weft_op *op = &(*work_out)->op;
     op->is_p2p = 0;

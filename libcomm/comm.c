@@ -163,7 +163,10 @@ weft_result weft_comm_native(weft_comm *comm, void **native_out)
     if (!comm || !native_out)
         return weft__fail(WEFT_E_INVALID, "a native communicator without a comm, or without a place for it");
     WEFT_TRY(weft__comm_usable(comm, comm->facts.caps));
+    weft__progress_enter(comm->world); /* whoever aborts the comm is there too */
     void *native = comm->backend->native(comm->backend_comm);
+    weft__progress_leave(comm->world);
+    WEFT_TRY(weft__comm_usable(comm, comm->facts.caps));
     if (!native)
         return weft__fail(WEFT_E_UNSUPPORTED, "comm %s: backend %s has no communicator of a library to give",
                           comm->name, comm->backend->name);

@@ -110,6 +110,19 @@ static void tell_caches(const teller *t, int ranks)
              : "the core's own cache: measured, the last one takes stores no faster than memory");
 }
 
+/* How many GPUs this process sees; or why none. */
+static void tell_gpus(const teller *t)
+{
+    const weft__device_calls *calls;
+    int count = 0;
+    char text[16];
+    weft_result result = weft__device_find("cuda", &calls);
+    if (result == WEFT_OK)
+        result = calls->count(&count);
+    snprintf(text, sizeof text, "%d", count);
+    tell(t, WEFT_INFO_LIBRARY, "GPUs", result == WEFT_OK ? text : "none", result == WEFT_OK ? "" : weft_last_error());
+}
+
 static void tell_variables(const teller *t)
 {
     const weft__env_entry *entry;
@@ -140,6 +153,7 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
     tell(&t, WEFT_INFO_LIBRARY, "version", weft_version_string(), "");
     tell(&t, WEFT_INFO_LIBRARY, "vectors", weft__vector_host()->name, "");
     tell_caches(&t, world ? world->size : 1);
+    tell_gpus(&t);
     weft__backend_modules_load();
     weft__backend_modules_tell(tell_module, &t);
     weft__device_tell("cuda", tell_module, &t);

@@ -20,6 +20,8 @@ static weft_result check_message(const weft_comm *comm, const weft_p2p *m)
     if (comm->is_peer && !comm->is_peer[m->peer])
         return weft__fail(WEFT_E_INVALID, "comm %s: a %s rank %d, which weft_comm_config.p2p_peers does not name", name,
                           what, m->peer);
+    if (comm->gpu && m->peer != comm->rank)
+        WEFT_TRY(comm->backend->admit(comm->backend_comm, NULL));
     if (m->channel >= comm->config.p2p_channels)
         return weft__fail(WEFT_E_RANGE, "comm %s: a %s rank %d on channel %u of %u", name, what, m->peer, m->channel,
                           comm->config.p2p_channels);

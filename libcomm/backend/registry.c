@@ -120,6 +120,12 @@ static weft_result no_attach(void *comm, void *memory, size_t bytes)
     return WEFT_OK;
 }
 
+static weft_result admit_all(void *comm, const weft_collective *what)
+{
+    (void)comm, (void)what;
+    return WEFT_OK;
+}
+
 static const weft_backend unsupported = {
     .query = no_query,
     .open = no_open,
@@ -139,6 +145,7 @@ static const weft_backend unsupported = {
     .native = no_native,
     .tell = no_tell,
     .attach = no_attach,
+    .admit = admit_all,
 };
 
 /* Behind its head a table is nothing but calls. */

@@ -134,26 +134,47 @@ void weft__gpu_warn_of_one_queue(void)
 
 /* ------------------------------------------------------------------------------------------- words */
 
-static weft__gpu_word *make_word(weft_world *world, weft__device *gpu)
+enum { WORDS_AT_ONCE = 256, WORD_ROOM = (WEFT__GPU_WORD_BYTES + 255) / 256 * 256 };
+
+static bool make_words(weft_world *world, weft__device *gpu)
 {
-    weft__gpu_word *word = calloc(1, sizeof *word);
-    if (!word || gpu->calls->alloc(gpu, WEFT__GPU_WORD_BYTES, &word->memory) != WEFT_OK) {
-        free(word);
-        return NULL;
+    weft__gpu_word *words = calloc(WORDS_AT_ONCE, sizeof *words);
+    void *memory;
+    if (!words || gpu->calls->alloc(gpu, (size_t)WORDS_AT_ONCE * WORD_ROOM, &memory) != WEFT_OK) {
+        free(words);
+        return false;
     }
-    word->next = world->gpu_words;
-    world->gpu_words = word;
+    for (size_t i = 0; i < WORDS_AT_ONCE; i++)
+        words[i] = (weft__gpu_word){(char *)memory + i * WORD_ROOM, true, &words[i] + 1};
+    words[WORDS_AT_ONCE - 1].next = world->gpu_words;
+    world->gpu_words = words;
+    return true;
+}
+
+static weft__gpu_word *free_word(const weft_world *world)
+{
+    weft__gpu_word *word = world->gpu_words;
+    while (word && !word->is_free)
+        word = word->next;
     return word;
+}
+
+static void free_words(weft_world *world)
+{
+    for (weft__gpu_word *word = world->gpu_words, *next; word; word = next) {
+        next = word[WORDS_AT_ONCE - 1].next; /* those made together lie side by side */
+        world->gpu->calls->release(world->gpu, word->memory);
+        free(word);
+    }
+    world->gpu_words = NULL;
 }
 
 weft_result weft__gpu_word_take(weft_world *world, weft__device *gpu, weft__gpu_word **word_out)
 {
     pthread_mutex_lock(&world->gpu_lock);
-    weft__gpu_word *word = world->gpu_words;
-    while (word && !word->is_free)
-        word = word->next;
-    if (!word)
-        word = make_word(world, gpu);
+    weft__gpu_word *word = free_word(world);
+    if (!word && make_words(world, gpu))
+        word = free_word(world);
     if (word)
         word->is_free = false;
     pthread_mutex_unlock(&world->gpu_lock);
@@ -173,11 +194,7 @@ void weft__gpu_word_give(weft_world *world, weft__gpu_word *word, bool unused)
 void weft__gpu_close(weft_world *world)
 {
     if (world->gpu) {
-        for (weft__gpu_word *word; (word = world->gpu_words);) {
-            world->gpu_words = word->next;
-            world->gpu->calls->release(world->gpu, word->memory);
-            free(word);
-        }
+        free_words(world);
         world->gpu->calls->stream_close(world->gpu, world->gpu_stream);
         world->gpu->calls->close(world->gpu);
     }

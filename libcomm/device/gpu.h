@@ -31,8 +31,8 @@ void weft__gpu_warn_of_one_queue(void);
 /* A failure of this rank between operations fails the comm, so that others do not wait for it. Returns @p result. */
 weft_result weft__gpu_told_all(weft_comm *comm, weft_result result);
 
-/* A little memory of the GPU, for agreeing. To give memory back waits for the whole GPU, and so perhaps for other
- * ranks: words stay with the world. */
+/* A little memory of the GPU, for agreeing. To make memory and to give it back may wait for the whole GPU, and so for
+ * other ranks: words are made many at a time, before there is anything to wait for, and stay with the world. */
 #define WEFT__GPU_WORD_BYTES sizeof(weft__verdict)
 typedef struct weft__gpu_word {
     void *memory;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits is jumped away from, by setjmp and longjmp. Stacks are kept for the next grid of the same thread of the
- * host. */
+ * host; below each lie pages that nobody may touch. */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack for an error */
-#include "grid.h"
+#include "grid_threads.h"
 
-#include <setjmp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
+#include <sys/mman.h>
 
 #include "half.h"
 #include "queue.h"
@@ -18,59 +18,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-enum { LANES = 32, THREADS_MOST = 1024, STACK_BYTES = 256 * 1024, GUARD_BYTES = 1024, ALIGNMENT = 128 };
-
-/* Where a thread is, or what its warp does once all lanes have come. */
-typedef enum place { READY, AT_BLOCK, AT_WARP, AT_SHUFFLE, AT_MATRICES, AT_PRODUCT, ENDED } place;
 static const char *const place_names[] = {
     "running", "a barrier of the block", "a barrier of the warp", "a shuffle", "ldmatrix", "mma", "the end"};
-
-typedef struct copy {
-    unsigned char *to;
-    const void *from;
-    size_t bytes;
-    bool zero;
-    unsigned group;
-} copy;
-
-typedef struct fiber {
-    unsigned number;
-    place place;
-    bool begun;
-    jmp_buf at;
-    ucontext_t start;
-    unsigned char *stack;
-    /* a lane's part of what its warp does */
-    const void *row;
-    uint32_t *fragment;
-    bool transposed;
-    float *c, value, *answer;
-    uint32_t a[4], b[2];
-    unsigned mask;
-    /* copies under way */
-    copy *copies;
-    size_t copy_count, copy_room;
-    unsigned committed;
-} fiber;
-
-typedef struct grid {
-    const char *name;
-    const standin_range *ranges;
-    size_t range_count;
-    void (*thread)(const void *argument, unsigned block, void *shared);
-    const void *argument;
-    unsigned block, threads, left; /* left: threads that have not ended */
-    unsigned char *shared;
-    size_t shared_bytes;
-    fiber *fibers[THREADS_MOST], *running; /* those there have been, and may be again */
-    unsigned ready[THREADS_MOST], ready_count;
-    unsigned at_block, at_warp[THREADS_MOST / LANES];
-    uint64_t random;
-    jmp_buf home;
-    const void *home_stack;
-    size_t home_stack_bytes;
-    bool from_home, failed;
-} grid;
 
 static _Thread_local grid *current; /* the last one, or the one that runs */
 static _Thread_local struct {
@@ -421,8 +370,43 @@ static fiber *fiber_of(grid *g, unsigned number)
         return f;
     f = g->fibers[number] = need(calloc(1, sizeof *f));
     f->number = number;
-    f->stack = need(malloc(STACK_BYTES));
+    unsigned char *memory = mmap(NULL, STACK_GUARD_BYTES + STACK_BYTES, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED || mprotect(memory, STACK_GUARD_BYTES, PROT_NONE) != 0)
+        abort();
+    f->stack = memory + STACK_GUARD_BYTES;
     return f;
+}
+
+/* With the thread of the host that it belongs to. */
+static void free_grid(void *memory)
+{
+    grid *g = memory;
+    for (unsigned i = 0; i < THREADS_MOST && g->fibers[i]; i++) {
+        munmap(g->fibers[i]->stack - STACK_GUARD_BYTES, STACK_GUARD_BYTES + STACK_BYTES);
+        free(g->fibers[i]->copies);
+        free(g->fibers[i]);
+    }
+    free(g);
+}
+
+static pthread_key_t grid_key;
+
+static void make_grid_key(void)
+{
+    if (pthread_key_create(&grid_key, free_grid) != 0)
+        abort();
+}
+
+static grid *grid_of_thread(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!current) {
+        pthread_once(&once, make_grid_key);
+        current = need(calloc(1, sizeof *current));
+        pthread_setspecific(grid_key, current);
+    }
+    return current;
 }
 
 static void open_fiber(fiber *f)
@@ -476,7 +460,7 @@ static void run_block(grid *g)
 void standin_grid(unsigned blocks, unsigned threads, size_t shared_bytes,
                   void (*thread)(const void *argument, unsigned block, void *shared), const void *argument)
 {
-    grid *g = current ? current : (current = need(calloc(1, sizeof *g)));
+    grid *g = grid_of_thread();
     size_t room = (shared_bytes + 2 * GUARD_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     unsigned char *memory = need(aligned_alloc(ALIGNMENT, room));
     memset(memory, 0xa5, room);

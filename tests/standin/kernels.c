@@ -64,16 +64,24 @@ enum { SHARED_GIVEN = 48 * 1024, SHARED_MOST = 227 * 1024 };
 
 typedef struct allowance {
     const void *function;
+    int device;
     size_t shared_bytes;
     struct allowance *next;
 } allowance;
 
 static allowance *allowances;
 
-static allowance *allowance_of(const void *function)
+static _Atomic int asked;
+
+API int standin_shared_asked(void)
+{
+    return asked;
+}
+
+static allowance *allowance_of(const void *function, int device)
 {
     allowance *a = allowances;
-    while (a && a->function != function)
+    while (a && (a->function != function || a->device != device))
         a = a->next;
     return a;
 }
@@ -82,13 +90,18 @@ API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribut
 {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > SHARED_MOST)
         return cudaErrorInvalidValue;
+    int device;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error != cudaSuccess)
+        return error;
+    asked++;
     standin_lock();
-    allowance *a = allowance_of(function);
+    allowance *a = allowance_of(function, device);
     if (!a) {
         a = malloc(sizeof *a);
         if (!a)
             abort();
-        *a = (allowance){function, 0, allowances};
+        *a = (allowance){function, device, 0, allowances};
         allowances = a;
     }
     a->shared_bytes = (size_t)value;
@@ -96,9 +109,9 @@ API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribut
     return cudaSuccess;
 }
 
-static bool may_share(const void *function, size_t bytes)
+static bool may_share(const void *function, int device, size_t bytes)
 {
-    const allowance *a = allowance_of(function);
+    const allowance *a = allowance_of(function, device);
     return bytes <= (a && a->shared_bytes > SHARED_GIVEN ? a->shared_bytes : SHARED_GIVEN);
 }
 
@@ -118,10 +131,10 @@ API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, vo
     standin_lock();
     const standin_kernel *kernel = find(function);
     cudaStream_t stream = standin_stream_of(handle, device);
-    error = !kernel                              ? cudaErrorInvalidDeviceFunction
-            : !stream                            ? cudaErrorInvalidResourceHandle
-            : !may_share(function, shared_bytes) ? cudaErrorInvalidValue
-                                                 : cudaSuccess;
+    error = !kernel                                      ? cudaErrorInvalidDeviceFunction
+            : !stream                                    ? cudaErrorInvalidResourceHandle
+            : !may_share(function, device, shared_bytes) ? cudaErrorInvalidValue
+                                                         : cudaSuccess;
     if (error == cudaSuccess) {
         standin_range ranges[STANDIN_RANGES];
         launch *l = malloc(sizeof *l);

@@ -12,7 +12,8 @@
 enum { ALIGNMENT = 512 };
 static const size_t device_bytes = (size_t)64 << 30;
 
-/* ---- memory ---- */
+/* ---- memory: CUDA's calls that make it or give it back may wait for all that the device was given ("Implicit
+ * Synchronization" in the CUDA C++ programming guide), so these do; but nobody may rely on that. ---- */
 
 static cudaError_t allocate(void **memory, size_t bytes, standin_where where)
 {
@@ -26,12 +27,13 @@ static cudaError_t allocate(void **memory, size_t bytes, standin_where where)
         return standin_end(cudaErrorMemoryAllocation);
     memset(*memory, 0xa5, rounded); /* nobody may rely on zeros */
     standin_lock();
+    standin_device_wait(standin_current());
     standin_shadow_add(*memory, bytes, where, standin_current());
     standin_unlock();
     return cudaSuccess;
 }
 
-/* As CUDA, behind everything that its device was given. */
+/* Behind everything that its device was given, as CUDA's may. */
 static cudaError_t release(void *memory, standin_where where)
 {
     if (!memory)
@@ -40,7 +42,7 @@ static cudaError_t release(void *memory, standin_where where)
     int device;
     bool known = standin_shadow_find(memory, &device) == where;
     if (known) {
-        standin_device_synchronize(device);
+        standin_device_wait(device);
         known = standin_shadow_remove(memory, where);
     }
     standin_unlock();

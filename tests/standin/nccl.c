@@ -11,8 +11,7 @@
 #define API STANDIN_API
 
 enum {
-    DIFFERS_MS = 1500,        /* that NCCL would hang for ever */
-    RING_FROM_BYTES = 1 << 20 /* what is smaller goes through the tree */
+    DIFFERS_MS = 1500 /* that NCCL would hang for ever */
 };
 
 /* What is queued on one stream at once: a collective, or the messages of a group. */
@@ -139,11 +138,31 @@ static ncclResult_t queue(task *t)
 
 /* ---- connecting, when an operation first wants it: the call waits for those at the other end ---- */
 
-static standin_way way_of(const standin_collective *c)
+/* As NCCL does on hosts with switches, where it may: see ncclNvlsSupported() of NCCL 2.28. */
+static bool is_for_multicast(const standin_asked *asked)
 {
-    size_t bytes = c->asked.count * standin_type_bytes((ncclDataType_t)c->asked.type);
-    bool ring = c->asked.kind == STANDIN_BROADCAST || c->asked.kind == STANDIN_REDUCE || bytes >= RING_FROM_BYTES;
-    return ring ? STANDIN_RING : STANDIN_TREE;
+    bool is_float = asked->type == ncclFloat32 || asked->type == ncclFloat64;
+    bool bytes = asked->type == ncclInt8 || asked->type == ncclUint8;
+    return asked->kind == STANDIN_ALL_GATHER ||
+           (!bytes && (asked->op == ncclSum || (!is_float && (asked->op == ncclMin || asked->op == ncclMax))));
+}
+
+/* Which kinds a way is for is NCCL's; each has its range of sizes, that a factor of four does not step over. */
+static standin_way way_of(const standin_collective *c, int ranks)
+{
+    enum { SMALL = 1 << 10, MIDDLE = 16 << 10, LARGE = 64 << 10, LARGEST = 8 << 20 };
+    const standin_asked *asked = &c->asked;
+    bool reduces = asked->kind == STANDIN_ALL_REDUCE, scatters = asked->kind == STANDIN_REDUCE_SCATTER;
+    bool multicast = is_for_multicast(asked);
+    size_t bytes = asked->count * standin_type_bytes((ncclDataType_t)asked->type) * (reduces ? 1 : (size_t)ranks);
+    if (asked->kind == STANDIN_BROADCAST || asked->kind == STANDIN_REDUCE || bytes < SMALL)
+        return STANDIN_RING;
+    if (reduces)
+        return multicast ? (bytes < LARGEST || ranks < 4 ? STANDIN_MULTICAST : STANDIN_MULTICAST_TREE)
+                         : (bytes < LARGE ? STANDIN_TREE : STANDIN_RING);
+    if (bytes < MIDDLE)
+        return scatters && asked->op == ncclAvg ? STANDIN_RING : STANDIN_PAT;
+    return multicast ? STANDIN_MULTICAST : STANDIN_RING;
 }
 
 static standin_box *box_of(const ncclComm_t comm, const standin_message *m)
@@ -156,11 +175,8 @@ static standin_box *box_of(const ncclComm_t comm, const standin_message *m)
 static void begin_to_connect(const task *t)
 {
     const ncclComm_t comm = t->comm;
-    standin_way way = way_of(&t->collective);
-    if (t->is_collective && !comm->joined[way]) {
-        comm->joined[way] = true;
-        atomic_fetch_add(&comm->room.hall->joined[way], 1);
-    }
+    if (t->is_collective)
+        standin_nccl_join(comm, way_of(&t->collective, comm->ranks));
     for (size_t i = 0; i < t->message_count; i++)
         atomic_fetch_or(&box_of(comm, &t->messages[i])->ends, t->messages[i].sends ? STANDIN_SENDER : STANDIN_RECEIVER);
 }
@@ -168,7 +184,8 @@ static void begin_to_connect(const task *t)
 static bool is_connected(const task *t)
 {
     const ncclComm_t comm = t->comm;
-    bool connected = !t->is_collective || standin_room_meets(&comm->room, way_of(&t->collective), comm->ranks);
+    bool connected =
+        !t->is_collective || standin_room_meets(&comm->room, way_of(&t->collective, comm->ranks), comm->ranks);
     for (size_t i = 0; i < t->message_count; i++)
         connected &= t->messages[i].peer == comm->rank ||
                      atomic_load(&box_of(comm, &t->messages[i])->ends) == (STANDIN_SENDER | STANDIN_RECEIVER);

@@ -24,6 +24,8 @@ struct ncclComm {
 
 /* Keep the text for ncclGetLastError(); returns @p result. */
 ncclResult_t standin_nccl_fail(ncclResult_t result, const char *text);
+/* This rank connects a way, if it has not. */
+void standin_nccl_join(ncclComm_t comm, standin_way way);
 /* Let go of it; the last one frees it. */
 void standin_nccl_release(ncclComm_t comm);
 void standin_nccl_pause_us(long us);

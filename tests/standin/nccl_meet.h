@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum {
-    STANDIN_NCCL_RANKS = 64,
+    STANDIN_NCCL_RANKS = 128,
     STANDIN_NCCL_STAGE = 256 * 1024, /* bytes of a rank's part in one round of a collective */
     STANDIN_NCCL_BOX = 32 * 1024     /* and of a message */
 };
@@ -35,8 +35,16 @@ typedef struct standin_box {
     unsigned char piece[STANDIN_NCCL_BOX];
 } standin_box;
 
-/* How NCCL carries collectives: which way, it decides by kind and size, and connects a way when it is first taken. */
-typedef enum standin_way { STANDIN_TREE, STANDIN_RING, STANDIN_WAYS } standin_way;
+/* How NCCL carries collectives: which way, it decides by kind, reduction and size, and connects a way when it is first
+ * taken. */
+typedef enum standin_way {
+    STANDIN_RING,
+    STANDIN_TREE,
+    STANDIN_PAT,
+    STANDIN_MULTICAST,
+    STANDIN_MULTICAST_TREE,
+    STANDIN_WAYS
+} standin_way;
 
 typedef struct standin_hall {
     _Atomic int arrived;

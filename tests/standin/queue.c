@@ -10,7 +10,7 @@
 
 #include "shadow.h"
 
-enum { DEVICES_MOST = 64, HOLD_ONE_IN = 8, HOLD_NS = 60000, IDLE_NS = 20000 };
+enum { DEVICES_MOST = 128, HOLD_ONE_IN = 8, HOLD_NS = 60000, IDLE_NS = 20000 };
 
 typedef enum item_kind { ITEM_TASK, ITEM_RECORD, ITEM_WAIT } item_kind;
 
@@ -436,13 +436,18 @@ static bool is_behind(const device *d, uint64_t sequence)
     return false;
 }
 
-void standin_device_synchronize(int index)
+void standin_device_wait(int index)
 {
     device *d = &devices[index];
     uint64_t sequence = d->sequence;
     while (is_behind(d, sequence))
         pthread_cond_wait(&d->changed, &lock);
-    for (cudaStream_t s = d->streams; s; s = s->next)
+}
+
+void standin_device_synchronize(int index)
+{
+    standin_device_wait(index);
+    for (cudaStream_t s = devices[index].streams; s; s = s->next)
         standin_clock_join(standin_thread_clock(), &s->clock);
 }
 

@@ -57,6 +57,8 @@ void standin_stream_wait(cudaStream_t stream, cudaEvent_t event);
 void standin_stream_synchronize(cudaStream_t stream);
 bool standin_stream_idle(cudaStream_t stream);
 void standin_device_synchronize(int device);
+/* The same for calls that may wait for the device, but need not: it orders nothing. */
+void standin_device_wait(int device);
 void standin_event_destroy(cudaEvent_t event);
 /* Wait until @p event is as it was last recorded, and order this thread behind it. */
 void standin_event_synchronize(cudaEvent_t event);

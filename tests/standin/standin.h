@@ -60,6 +60,8 @@ typedef struct standin_task {
     void (*done)(void *state);
     void *state;
 } standin_task;
+/* How often more shared memory was asked for, for a kernel of this process on a device. */
+STANDIN_API int standin_shared_asked(void);
 /* Buffers that communicators of this process know. */
 STANDIN_API int standin_nccl_registered(void);
 /* What a communicator, an ncclComm_t, was told that its operations take. */

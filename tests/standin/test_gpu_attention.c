@@ -284,3 +284,19 @@ TEST(fused_it_gives_the_same_bits_again)
     close_arrays(&first);
     close_arrays(&second);
 }
+
+TEST(more_shared_memory_is_asked_for_once)
+{
+    int (*asked)(void);
+    *(void **)&asked = dlsym(RTLD_DEFAULT, "standin_shared_asked");
+    if (!asked)
+        test_skip("this is CUDA's own library");
+    const gpt_attention a = {128, 1, 1, 1, 128};
+    arrays x = open_arrays(&a);
+    run(&a, GPT_ATTENTION_AUTO, &x);
+    int before = asked();
+    CHECK(before > 0);
+    run(&a, GPT_ATTENTION_AUTO, &x);
+    CHECK_INT(asked(), before);
+    close_arrays(&x);
+}

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bench/gpu/check` makes its table, and tells what fails.  usage: test_gpu_check.py CHECK BUILD"""
+"""`bench/gpu/check` makes its table, and tells what fails.  usage: test_gpu_check.py CHECK BUILD [all]
+
+all: nothing but every part from start to end, which takes a minute."""
 import os
 import re
 import runpy
@@ -9,7 +11,7 @@ import sys
 
 import tap
 
-check, build = sys.argv[1:]
+check, build = sys.argv[1:3]
 modules = os.environ["WEFT_MODULE_PATH"]
 
 
@@ -34,6 +36,32 @@ def operations_are_timed_and_messages_run_beside_a_backward():
     assert re.search(r"NCCL with one rank +8192 values +right", text), text
     beside = r"messages, backward +[\d.]+ ms, [\d.]+ ms, both [\d.]+ ms +-?\d+% of the shorter hidden"
     assert re.search(beside, text), text
+
+
+def the_end_is_a_table():
+    code, text = run("--part", "speed", "--part", "kernels", "--shape", "tiny", "--steps", "1", "--modules", modules,
+                     "--ms", "1", "--message", "64k")
+    assert code == 0, text
+    head, _, lines = text.rpartition("\n\n")
+    assert re.search(r"\d{4}-\d\d-\d\d: a stand-in for a GPU, weft \S+$", head), text
+    rows = [line.split(" | ") for line in lines.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["| speed"] + 3 * ["| kernels"], lines
+    assert [row[1] for row in rows] == ["tiny", "all of them", "NCCL with one rank", "messages, backward"], lines
+
+
+def every_part_runs_from_start_to_end():
+    parts = ["values", "speed", "kernels"]
+    sources = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], capture_output=True, text=True).stdout
+    if ".cu.o:" in sources:
+        parts.append("facts")
+    words = [word for part in parts for word in ("--part", part)]
+    code, text = run(*words, "--shape", "tiny", "--steps", "2", "--modules", modules, "--ms", "1", "--message", "64k")
+    assert code == 0 and "FAILED" not in text, text
+    told = [line.split()[2] for line in text.splitlines() if re.match(r" *\d+ s  ", line)]
+    assert list(dict.fromkeys(told)) == parts and told.count("values") == 10, text
+    seconds = int(re.findall(r"^ *(\d+) s  ", text, re.M)[-1])
+    print(f"# {len(told)} rows, {seconds} s")
+    assert "facts" not in parts or told.count("facts") >= 20, text
 
 
 def a_part_ends_when_its_time_is_over():
@@ -77,6 +105,10 @@ def operations_of_a_token_are_those_of_the_published_figure():
     assert abs(part - 0.4) < 0.003, part
 
 
-tap.main(a_shape_is_trained_on_the_stand_in, operations_are_timed_and_messages_run_beside_a_backward,
+if sys.argv[3:]:
+    tap.main(every_part_runs_from_start_to_end)
+    sys.exit()
+tap.main(the_end_is_a_table, a_shape_is_trained_on_the_stand_in,
+         operations_are_timed_and_messages_run_beside_a_backward,
          a_part_ends_when_its_time_is_over, all_parts_but_torch_fit_eight_minutes, a_part_that_fails_is_told,
          wrong_options_are_named, operations_of_a_token_are_those_of_the_published_figure)

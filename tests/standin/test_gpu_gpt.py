@@ -114,8 +114,8 @@ def ten_faults_are_found_and_named():
         "record:1": "race: 'copy' .* reads .* that 'all-reduce' .* writes",
         "record:10": "race: 'product' .* reads .* that 'all-gather' .* writes",
         "record:40": "race: '.*' .* that '.*' .*, and nothing orders",
-        "swap:100": "ranks? .* ask for different things|race: ",
-        "swap:140": "ranks? .* ask for different things|race: ",
+        "swap:600": "ranks? .* ask for different things|race: ",
+        "swap:800": "ranks? .* ask for different things|race: ",
     }
     for fault, says in faults.items():
         text = train(4, layout, "cuda", code=86, STANDIN_FAULT=fault)
@@ -129,9 +129,22 @@ def without_a_gpu_the_reason_is_told():
     assert "--device cuda: no CUDA device: there is no NVIDIA driver here, or one older than" in text, text
 
 
+def facts_of_info(**env):
+    done = subprocess.run([command, "info", "--json"], capture_output=True, text=True, timeout=60, check=True,
+                          env={**os.environ, **env})
+    return json.loads(done.stdout)
+
+
+def gpus_are_counted_or_the_reason_is_told():
+    def gpus(**env):
+        return next((fact["value"], fact["note"]) for fact in facts_of_info(**env)["library"] if fact["name"] == "GPUs")
+    assert gpus(STANDIN_DEVICES="3") == ("3", ""), gpus(STANDIN_DEVICES="3")
+    none = gpus(STANDIN_DEVICES="0", STANDIN_NO_DRIVER="1")
+    assert none[0] == "none" and "no CUDA device: there is no NVIDIA driver here" in none[1], none
+
+
 def modules_for_gpus_are_listed():
-    done = subprocess.run([command, "info", "--json"], capture_output=True, text=True, timeout=60, check=True)
-    modules = {os.path.basename(module["name"]): module for module in json.loads(done.stdout)["modules"]}
+    modules = {os.path.basename(module["name"]): module for module in facts_of_info()["modules"]}
     for name in "libweft-cuda.so", "libweft-gpt-cuda.so", "libweft-backend-nccl.so":
         assert modules[name]["value"] == "loaded", modules
 
@@ -143,4 +156,4 @@ else:
              tensor_and_data_parallel_gpus_train_as_the_host, stages_train_as_the_host,
              eight_gpus_train_as_the_host_in_every_order_that_their_queues_allow,
              without_overlap_weights_are_the_same, ten_faults_are_found_and_named, without_a_gpu_the_reason_is_told,
-             modules_for_gpus_are_listed)
+             modules_for_gpus_are_listed, gpus_are_counted_or_the_reason_is_told)

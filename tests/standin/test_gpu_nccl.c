@@ -1,144 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a comm over NCCL adds to NCCL: nothing is connected late, what ranks ask for is compared before it runs, nothing
- * that NCCL does not let go of stops the program; and its communicators, lent and borrowed. */
+/* What a comm over NCCL adds to NCCL: what ranks ask for is compared before it runs, nothing that NCCL does not let go
+ * of stops the program; and its communicators, lent and borrowed. */
 #include "gpu_comm.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <weft/info.h>
 #include <weft/nccl.h>
 
-enum { RANKS = 3, LARGE = 1 << 20 };
-
-/* ------------------------------------------------------------------------------------------- connecting */
-
-/* The others come only when rank 0 has started what it could be made to wait in. */
-static void start_alone(weft_world *world, void *argument)
-{
-    (void)argument;
-    int rank = weft_world_rank(world);
-    use_gpu(world);
-    weft_comm_config on_host = WEFT_COMM_CONFIG_INIT;
-    weft_comm *comm = gpu_comm(world, "alone"), *host = all_ranks(world, "host", &on_host);
-    cudaStream_t stream = new_stream();
-    float *x = new_floats(world, RANKS * LARGE), *y = new_floats(world, RANKS * LARGE);
-    weft_stream s = weft_cuda_stream(stream);
-    weft_p2p messages[2 * RANKS];
-    for (int r = 0; r < RANKS; r++) {
-        messages[2 * r] = (weft_p2p){.kind = WEFT_SEND, .peer = r, .dtype = WEFT_FP32, .buffer = x, .count = 1};
-        messages[2 * r + 1] = (weft_p2p){.kind = WEFT_RECV, .peer = r, .dtype = WEFT_FP32, .buffer = y + r, .count = 1};
-    }
-    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
-    batch.messages = messages, batch.count = 2 * RANKS;
-    if (rank > 0)
-        OK(weft_barrier_run(host, WEFT_STREAM_HOST));
-    OK(weft_all_reduce_run(comm, x, x, 1, WEFT_FP32, WEFT_SUM, s));
-    OK(weft_all_reduce_run(comm, x, x, LARGE, WEFT_FP32, WEFT_SUM, s));
-    OK(weft_reduce_scatter_run(comm, x, y, LARGE, WEFT_FP32, WEFT_SUM, s));
-    OK(weft_all_gather_run(comm, x, y, LARGE, WEFT_FP32, s));
-    OK(weft_broadcast_run(comm, x, x, LARGE, WEFT_FP32, 1, s));
-    OK(weft_all_to_all_run(comm, x, y, 7, WEFT_FP32, s));
-    OK(weft_p2p_run(comm, &batch, s));
-    if (rank == 0)
-        OK(weft_barrier_run(host, WEFT_STREAM_HOST));
-    OK(weft_world_check(world, s));
-    weft_comm_destroy(comm);
-    weft_comm_destroy(host);
-    CHECK_INT(standin_races(), 0);
-}
-
-TEST(no_start_waits_for_another_rank)
-{
-    ranks_both_ways(RANKS, start_alone, NULL);
-}
-
-static void begin_and_wait(weft_world *world, void *argument)
-{
-    (void)argument;
-    use_gpu(world);
-    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.device = WEFT_DEVICE_CUDA;
-    weft_comm *comm;
-    OK(weft_comm_create_start(world, "late", NULL, 0, &config, &comm));
-    if (weft_world_rank(world) != 1) {
-        CHECK_INT(weft_comm_create_finish(comm), WEFT_E_TIMEOUT);
-        CHECK_HAS(weft_last_error(), "comm late: backend nccl did not connect its 3 members; not come to connect: 1");
-    } else { /* it has met them, and does something else */
-        CHECK_INT(usleep(1500000), 0);
-    }
-    weft_comm_destroy(comm);
-}
-
-TEST(who_does_not_come_to_connect_is_named)
-{
-    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
-    config.rendezvous_timeout_ms = 600;
-    ranks_as_threads(RANKS, &config, begin_and_wait, NULL);
-}
-
-static void name_peers(weft_world *world, void *argument)
-{
-    (void)argument;
-    int rank = weft_world_rank(world), next = (rank + 1) % 2;
-    use_gpu(world);
-    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.device = WEFT_DEVICE_CUDA;
-    config.p2p_peers = &next; /* rank 2 names nobody */
-    config.p2p_peer_count = rank < 2;
-    weft_comm *comm = all_ranks(world, "pairs", &config);
-    float *x = new_floats(world, 2);
-    weft_p2p message = {
-        .kind = rank ? WEFT_RECV : WEFT_SEND, .peer = next, .dtype = WEFT_FP32, .buffer = x, .count = 1};
-    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
-    batch.messages = &message, batch.count = 1;
-    if (rank < 2)
-        OK(weft_p2p_run(comm, &batch, WEFT_STREAM_HOST));
-    message.peer = rank < 2 ? 2 : 0;
-    CHECK_INT(weft_p2p_run(comm, &batch, WEFT_STREAM_HOST), WEFT_E_INVALID);
-    CHECK_HAS(weft_last_error(), "which weft_comm_config.p2p_peers does not name");
-    config.p2p_peers = (const int[]){0, 0}, config.p2p_peer_count = 2;
-    weft_comm *none;
-    CHECK_INT(weft_comm_create(world, "twice", NULL, 0, &config, &none), WEFT_E_INVALID);
-    CHECK_HAS(weft_last_error(), "p2p_peers names member 0 twice");
-    OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
-    weft_comm_destroy(comm);
-}
-
-TEST(pairs_that_are_not_named_exchange_nothing)
-{
-    ranks_as_threads(RANKS, NULL, name_peers, NULL);
-}
-
-static void limit_ctas(weft_world *world, void *argument)
-{
-    (void)argument;
-    use_gpu(world);
-    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    config.device = WEFT_DEVICE_CUDA;
-    config.least_ctas = 2;
-    weft_comm *comm = all_ranks(world, "few", &config);
-    ncclComm_t native;
-    int least, most;
-    OK(weft_nccl_native(comm, &native));
-    standin_nccl_ctas(native, &least, &most);
-    CHECK_INT(least, 2);
-    CHECK_INT(most, 6); /* of the environment */
-    OK(weft_comm_config_get(comm, &config));
-    CHECK_INT(config.most_ctas, 6);
-    config.least_ctas = 7;
-    config.backend = NULL;
-    weft_comm *none;
-    CHECK_INT(weft_comm_create(world, "wrong", NULL, 0, &config, &none), WEFT_E_INVALID);
-    CHECK_HAS(weft_last_error(), "least_ctas is 7, more than most_ctas, which is 6");
-    weft_comm_destroy(comm);
-}
-
-TEST(nccl_is_told_what_it_may_take_of_a_gpu)
-{
-    setenv("WEFT_MOST_CTAS", "6", 1);
-    ranks_as_threads(2, NULL, limit_ctas, NULL);
-}
+enum { RANKS = 3 };
 
 /* ------------------------------------------------------------------------------------------- comparing */
 
@@ -185,6 +57,109 @@ TEST(every_operation_is_compared_if_one_rank_wants_that)
     setenv("WEFT_CHECK", "1", 1);
     asks a = {100, 1, "comm asks, operation 101: rank 1 asks for all_reduce of 1 fp32, sum, rank 0"};
     ranks_as_threads(RANKS, NULL, ask_for_other_things, &a);
+}
+
+/* The lane of rank 0 stands still until somebody comes to its seat; but what makes memory may wait for the GPU, and so
+ * for the others, who start only then. */
+static void make_others_while_a_lane_is_held(weft_world *world, void *argument)
+{
+    (void)argument;
+    bool first = weft_world_rank(world) == 0;
+    use_gpu(world);
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT, on_host = WEFT_COMM_CONFIG_INIT;
+    config.device = WEFT_DEVICE_CUDA;
+    weft_comm *held = gpu_comm(world, "held"), *host = all_ranks(world, "host", &on_host), *other;
+    weft_stream s = weft_cuda_stream(new_stream());
+    float *x = new_floats(world, 100), *y = new_floats(world, 100);
+    weft_work work;
+    if (!first)
+        OK(weft_barrier_run(host, WEFT_STREAM_HOST));
+    OK(weft_all_reduce_start(held, x, x, first ? 99 : 100, WEFT_FP32, WEFT_SUM, s, &work));
+    OK(weft_comm_create_start(world, "other", NULL, 0, &config, &other));
+    if (first)
+        OK(weft_barrier_run(host, WEFT_STREAM_HOST));
+    CHECK_INT(weft_work_finish(work, WEFT_STREAM_HOST), WEFT_E_MISMATCH);
+    OK(weft_comm_create_finish(other));
+    OK(weft_all_reduce_run(other, y, y, 100, WEFT_FP32, WEFT_SUM, s));
+    weft_comm_destroy(held);
+    weft_comm_destroy(host);
+    weft_comm_destroy(other);
+    weft_memory_free(world, x);
+    weft_memory_free(world, y);
+}
+
+TEST(comms_are_made_while_operations_that_differ_are_held)
+{
+    ranks_both_ways(RANKS, make_others_while_a_lane_is_held, NULL);
+}
+
+/* What is captured would run with the graph; the stand-in runs it at once. */
+static void capture_alone(weft_world *world, void *argument)
+{
+    const int *capturing = argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "graph");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    bool captures = *capturing < 0 || weft_world_rank(world) == *capturing;
+    cudaGraph_t graph;
+    weft_work work;
+    if (captures)
+        CHECK_INT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    OK(weft_all_reduce_start(comm, x, x, 100, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &work));
+    OK(weft_work_finish(work, weft_cuda_stream(stream)));
+    if (captures)
+        CHECK_INT(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    if (*capturing < 0) {
+        OK(weft_all_reduce_run(comm, x, x, 100, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));
+    } else {
+        while (weft_comm_error(comm, NULL, 0) == WEFT_OK)
+            usleep(1000);
+        CHECK_INT(weft_comm_error(comm, NULL, 0), WEFT_E_MISMATCH);
+        CHECK_INT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_MISMATCH);
+        CHECK_HAS(weft_last_error(), "comm graph, operation 1: rank 2 captures it into a graph, rank ");
+    }
+    weft_comm_destroy(comm);
+    weft_memory_free(world, x);
+}
+
+TEST(an_operation_that_one_rank_captures_and_others_do_not_is_told)
+{
+    int last = 2;
+    ranks_both_ways(RANKS, capture_alone, &last);
+}
+
+static void capture_other_things(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "graph");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    cudaGraph_t graph;
+    weft_work work;
+    CHECK_INT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    OK(weft_all_reduce_start(comm, x, x, weft_world_rank(world) == 1 ? 99 : 100, WEFT_FP32, WEFT_SUM,
+                             weft_cuda_stream(stream), &work));
+    OK(weft_work_finish(work, weft_cuda_stream(stream)));
+    CHECK_INT(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    while (weft_comm_error(comm, NULL, 0) == WEFT_OK) /* nobody waits for it */
+        usleep(1000);
+    CHECK_INT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_MISMATCH);
+    CHECK_HAS(weft_last_error(), "comm graph, operation 1: rank 1 asks for all_reduce of 99 fp32, sum, rank 0 for");
+    weft_comm_destroy(comm);
+    weft_memory_free(world, x);
+}
+
+TEST(captured_operations_that_differ_are_told)
+{
+    ranks_both_ways(RANKS, capture_other_things, NULL);
+}
+
+TEST(operations_that_all_capture_are_compared_too)
+{
+    int all = -1;
+    ranks_both_ways(RANKS, capture_alone, &all);
 }
 
 /* ------------------------------------------------------------------------------------------- what does not end */
@@ -325,6 +300,34 @@ TEST(communicators_are_lent_and_borrowed)
     ranks_both_ways(RANKS, lend_and_borrow, NULL);
 }
 
+static void *abort_soon(void *comm)
+{
+    usleep(2000);
+    CHECK_INT(weft_comm_abort(comm), WEFT_OK);
+    return NULL;
+}
+
+static void ask_while_it_is_aborted(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "lent");
+    ncclComm_t native;
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, abort_soon, comm), 0);
+    weft_result result;
+    while ((result = weft_nccl_native(comm, &native)) == WEFT_OK)
+        CHECK(native);
+    CHECK_INT(result, WEFT_E_ABORTED);
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    weft_comm_destroy(comm);
+}
+
+TEST(a_communicator_can_be_asked_for_while_its_comm_is_aborted)
+{
+    ranks_as_threads(2, NULL, ask_while_it_is_aborted, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- settings */
 
 static void find(void *cookie, const weft_info *fact)
@@ -343,7 +346,7 @@ static void tell_settings(weft_world *world, void *argument)
     weft_comm_destroy(gpu_comm(world, "settings"));
     OK(weft_info_tell(world, find, text));
     CHECK_HAS(text, "NCCL=2.28.9\n");
-    CHECK_HAS(text, "NCCL, buffers of buckets=registered\n");
+    CHECK_HAS(text, "NCCL, buffers of buckets=not registered\n");
     CHECK_HAS(text, "NCCL_ALGO=Ring\n");
     CHECK_HAS(text, "CUDA_DEVICE_MAX_CONNECTIONS=8\n");
 }

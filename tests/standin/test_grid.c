@@ -3,6 +3,11 @@
  * among them is reported. */
 #include <cuda_runtime_api.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "grid.h"
 #include "half.h"
@@ -381,6 +386,59 @@ TEST(accesses_that_the_kernel_does_not_name_are_reported)
     CHECK_NEAR(out[0], THREADS - 1, 0);
 }
 
+/* A kernel that takes more stack than there is. */
+static void overflow(const argument *a, unsigned char *shared)
+{
+    volatile unsigned char large[128 * 1024];
+    large[0] = (unsigned char)standin_thread();
+    if (a->in)
+        overflow(a, shared);
+    a->out[0] = large[0];
+}
+
+TEST(a_stack_that_is_too_small_ends_the_process)
+{
+    float out[COUNT];
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        run(overflow, out);
+        _exit(0);
+    }
+    int status;
+    CHECK_INT(waitpid(child, &status, 0), child);
+    CHECK(status != 0);
+}
+
+static void *run_in_a_thread(void *out)
+{
+    argument a = {turn_around, out, out};
+    standin_grid(1, THREADS, SHARED_BYTES, run_thread, &a);
+    return NULL;
+}
+
+static size_t kibibytes_of_memory(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return pages * 4;
+}
+
+TEST(stacks_go_with_the_thread_of_the_host)
+{
+    static float out[COUNT];
+    size_t before = 0;
+    for (int i = 0; i < 8; i++) {
+        pthread_t host;
+        OK(pthread_create(&host, NULL, run_in_a_thread, out));
+        OK(pthread_join(host, NULL));
+        before = before ? before : kibibytes_of_memory();
+    }
+    CHECK(kibibytes_of_memory() < before + THREADS * 256); /* those of one */
+}
+
 TEST(more_shared_memory_than_48_KiB_is_to_be_asked_for)
 {
     argument a = {turn_around, NULL, NULL};
@@ -396,4 +454,7 @@ TEST(more_shared_memory_than_48_KiB_is_to_be_asked_for)
     OK(cudaMalloc((void **)&a.out, COUNT * sizeof(float)));
     OK(cudaLaunchKernel(&entry, (dim3){1, 1, 1}, (dim3){THREADS, 1, 1}, arguments, 48 * 1024 + 16, NULL));
     OK(cudaStreamSynchronize(NULL));
+    OK(cudaSetDevice(1)); /* each device is to be asked */
+    CHECK_INT(cudaLaunchKernel(&entry, (dim3){1, 1, 1}, (dim3){THREADS, 1, 1}, arguments, 48 * 1024 + 16, NULL),
+              cudaErrorInvalidValue);
 }

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-enum { GPT_CUDA_NORM_PARTS = 64 }; /* of rows, in the gradient of a norm's weight: so many rows of scratch */
+enum { GPT_CUDA_NORM_PARTS = 128 }; /* of rows, in the gradient of a norm's weight: so many rows of scratch */
 
 weft_result gpt_cuda_norm(weft_dtype dtype, size_t rows, size_t width, float epsilon, const void *x, const void *w,
                           void *y, float *scale, weft_stream stream);

@@ -95,29 +95,36 @@ template <typename P> struct norm_dx {
     }
 };
 
-/* Part p has rows p, p + PARTS, ...: element i stands for a column of a part. */
-template <typename T> struct norm_dw_parts {
+/* Part p has rows p, p + PARTS, ...: element i stands for a pack of columns of a part. */
+template <typename P> struct norm_dw_parts {
     static const char *name()
     {
         return "norm_dw_parts";
     }
-    const typename T::type *dy, *x;
+    const typename P::type *dy, *x;
     const float *scale;
     float *parts;
     size_t rows, width, count;
 
     WEFT_KERNEL void operator()(size_t i) const
     {
-        size_t part = i / width, column = i % width;
-        float sum = 0;
-        for (size_t row = part; row < rows; row += GPT_CUDA_NORM_PARTS)
-            sum += T::load(dy[row * width + column]) * T::load(x[row * width + column]) * scale[row];
-        parts[i] = sum;
+        constexpr unsigned N = P::SIZE, FLOATS = N < 4 ? N : 4;
+        size_t part = i / (width / N), column = i % (width / N) * N;
+        float sum[N] = {}, value[N], dvalue[N];
+#pragma unroll 4
+        for (size_t row = part; row < rows; row += GPT_CUDA_NORM_PARTS) {
+            P::load(value, x + row * width + column);
+            P::load(dvalue, dy + row * width + column);
+            for (unsigned k = 0; k < N; k++)
+                sum[k] += dvalue[k] * value[k] * scale[row];
+        }
+        for (unsigned k = 0; k < N; k += FLOATS)
+            packs<fp32, FLOATS>::store(parts + part * width + column + k, sum, k);
     }
     size_t touches(standin_range *r) const
     {
         r[0] = reads(dy, rows * width), r[1] = reads(x, rows * width), r[2] = reads(scale, rows);
-        r[3] = writes(parts, count);
+        r[3] = writes(parts, count * P::SIZE);
         return 4;
     }
 };
@@ -134,6 +141,7 @@ struct add_parts {
     WEFT_KERNEL void operator()(size_t column) const
     {
         float sum = 0;
+#pragma unroll 16
         for (size_t part = 0; part < GPT_CUDA_NORM_PARTS; part++)
             sum += parts[part * count + column];
         sums[column] += sum;
@@ -164,14 +172,13 @@ extern "C" weft_result gpt_cuda_norm_grad(weft_dtype dtype, size_t rows, size_t 
         using P = decltype(p);
         return launch_rows(norm_dx<P>{AS(P, dy), AS(P, x), AS(P, w), scale, TO(P, dx), width, rows}, stream);
     };
-    auto launch_parts = [=](auto t) {
-        using T = decltype(t);
-        return launch(
-            norm_dw_parts<T>{AS(T, dy), AS(T, x), scale, parts, rows, width, (size_t)GPT_CUDA_NORM_PARTS * width},
-            stream);
+    auto launch_parts = [=](auto p) {
+        using P = decltype(p);
+        const size_t count = GPT_CUDA_NORM_PARTS * (width / P::SIZE);
+        return launch(norm_dw_parts<P>{AS(P, dy), AS(P, x), scale, parts, rows, width, count}, stream);
     };
     weft_result result = with_packs(dtype, width, launch_dx, dy, x, w, dx);
     if (result == WEFT_OK)
-        result = with(dtype, launch_parts);
+        result = with_packs(dtype, width, launch_parts, dy, x, parts);
     return result == WEFT_OK ? launch(add_parts{parts, dw, width}, stream) : result;
 }

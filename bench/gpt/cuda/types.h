@@ -36,7 +36,11 @@ struct bf16 {
 /* Call @p function with a value of the type that stands for @p dtype: the device is opened for no others. */
 template <typename Function> weft_result with(weft_dtype dtype, Function function)
 {
-    return dtype == WEFT_FP32 ? function(fp32()) : function(bf16());
+    if (dtype == WEFT_FP32)
+        return function(fp32());
+    if (dtype == WEFT_BF16)
+        return function(bf16());
+    return weft_backend_error(WEFT_E_BUG, "a kernel for dtype %d, which there is none for", (int)dtype);
 }
 
 /* N values side by side, which are moved at once; arithmetic has them as floats. */
@@ -61,6 +65,15 @@ template <typename T, unsigned N> struct packs {
             p.value[i] = T::store(x[i]);
         *reinterpret_cast<pack *>(to) = p;
     }
+    /* Of more values, those from @p first on. */
+    template <unsigned ALL> static WEFT_KERNEL void store(type *to, const float (&x)[ALL], unsigned first)
+    {
+        float own[N];
+#pragma unroll
+        for (unsigned i = 0; i < N; i++)
+            own[i] = x[first + i];
+        store(to, own);
+    }
 };
 
 template <typename... Memory> bool are_packed(size_t bytes, const Memory *...memory)
@@ -77,6 +90,17 @@ weft_result with_packs(weft_dtype dtype, size_t width, Function function, const 
         using T = decltype(t);
         constexpr unsigned most = 16 / sizeof(typename T::type);
         return width % most == 0 && are_packed(16, memory...) ? function(packs<T, most>()) : function(packs<T, 1>());
+    });
+}
+
+/* The same for rows of T beside rows of floats: @p function is given packs of both, of four values or of one. */
+template <typename Function, typename... Memory>
+weft_result with_packs_and_floats(weft_dtype dtype, size_t width, Function function, const Memory *...memory)
+{
+    return with(dtype, [=](auto t) {
+        using T = decltype(t);
+        return width % 4 == 0 && are_packed(16, memory...) ? function(packs<T, 4>(), packs<fp32, 4>())
+                                                           : function(packs<T, 1>(), packs<fp32, 1>());
     });
 }
 

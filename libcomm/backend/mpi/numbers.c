@@ -60,6 +60,7 @@ static MPI_Op op_of(weft_dtype dtype, weft_reduction reduction)
 weft__mpi_sum weft__mpi_sum_of(weft_dtype dtype, weft_reduction reduction)
 {
     bool ordered = reduction == WEFT_MIN || reduction == WEFT_MAX;
+    _Static_assert(WEFT_DTYPES == 7, "a new dtype has its case here");
     weft__mpi_sum sum = {.op = op_of(dtype, reduction), .is_wide = dtype == WEFT_BF16 || dtype == WEFT_FP16};
     switch (dtype) {
     case WEFT_INT32: /* sums and products wrap */
@@ -71,8 +72,13 @@ weft__mpi_sum weft__mpi_sum_of(weft_dtype dtype, weft_reduction reduction)
     case WEFT_UINT8:
         sum.type = MPI_UINT8_T;
         break;
-    default:
-        sum.type = dtype == WEFT_FP64 ? MPI_DOUBLE : MPI_FLOAT;
+    case WEFT_FP64:
+        sum.type = MPI_DOUBLE;
+        break;
+    case WEFT_FP32:
+    case WEFT_BF16:
+    case WEFT_FP16:
+        sum.type = MPI_FLOAT;
         break;
     }
     return sum;

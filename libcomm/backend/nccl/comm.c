@@ -51,30 +51,16 @@ void weft__nccl_core_release(weft__nccl_core *core)
         if (core->lanes[i].stream)
             (void)cudaStreamDestroy(core->lanes[i].stream);
     }
+    if (core->entry)
+        (void)cudaEventDestroy(core->entry);
     (void)cudaFree(core->scratch);
+    (void)cudaFree(core->byte);
     (void)cudaFree(core->words);
     (void)cudaFreeHost(core->mine);
     (void)cudaFreeHost(core->told);
     free(core->ranks);
     free(core->peers);
     free(core);
-}
-
-/* Collectives come first: computing waits for them as a whole. */
-static cudaError_t make_lanes(const weft__nccl *nccl, weft__nccl_core *core)
-{
-    size_t count = (size_t)core->count;
-    size_t bytes = count + 2 > WEFT__NCCL_SCRATCH_BYTES ? count + 2 : WEFT__NCCL_SCRATCH_BYTES;
-    cudaError_t error = cudaMalloc((void **)&core->scratch, bytes);
-    if (error == cudaSuccess)
-        error = cudaMalloc((void **)&core->words, (1 + count) * sizeof *core->words);
-    if (error == cudaSuccess)
-        error = cudaHostAlloc((void **)&core->told, count * sizeof *core->told, cudaHostAllocPortable);
-    if (error == cudaSuccess)
-        error = cudaHostAlloc((void **)&core->mine, core->works * sizeof *core->mine, cudaHostAllocPortable);
-    for (uint32_t i = 0; i < core->lane_count && error == cudaSuccess; i++)
-        error = cudaStreamCreateWithPriority(&core->lanes[i].stream, cudaStreamNonBlocking, nccl->greatest);
-    return error;
 }
 
 /* Those named, or all of a comm that is small enough. */
@@ -126,20 +112,51 @@ static weft_result make_core(weft__nccl_comm *nc, const weft_backend_comm *what)
     if (!core)
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);
     core->holds = 1;
-    core->device = nc->nccl->device;
+    core->device = nc->nccl->device, core->priority = nc->nccl->greatest;
     core->rank = what->rank, core->count = what->count;
     core->lane_count = what->p2p_channels ? WEFT__NCCL_LANES : 1;
     core->least_ctas = what->config->least_ctas, core->most_ctas = what->config->most_ctas;
     core->works = what->config->works;
+    core->hold_ms = (int)(nc->stuck_ns * 1e-6);
     if (!list_peers(core, what))
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);
-    weft_result given = take_native(nc, what, &core->lanes[WEFT__NCCL_COLLECTIVES]);
-    if (given != WEFT_OK)
-        return given;
-    cudaError_t error = make_lanes(nc->nccl, core);
-    if (error == cudaSuccess)
-        error = cudaEventCreateWithFlags(&nc->entry, cudaEventDisableTiming);
-    return weft__nccl_cuda_told(nc->name, "streams and events of it", error);
+    return take_native(nc, what, &core->lanes[WEFT__NCCL_COLLECTIVES]);
+}
+
+/* ------------------------------------------------------------------------------------------- cards */
+
+/* Lists of peers are compared as far as they fit on a card: of some 14 000 members. */
+size_t weft__nccl_card_bytes(int count)
+{
+    size_t bytes = sizeof(weft__nccl_card) + ((size_t)count + 7) / 8;
+    return bytes <= WEFT_BACKEND_CARD_BYTES ? bytes : sizeof(weft__nccl_card);
+}
+
+static bool tells_peers(int count)
+{
+    return weft__nccl_card_bytes(count) > sizeof(weft__nccl_card);
+}
+
+/* Does member @p i name member @p j? */
+static bool names(const unsigned char *cards, int count, int i, int j)
+{
+    const unsigned char *bits = cards + (size_t)i * weft__nccl_card_bytes(count) + sizeof(weft__nccl_card);
+    return bits[j / 8] >> j % 8 & 1;
+}
+
+/* A pair is connected by both, or each would wait for the other. */
+static weft_result compare_peers(const weft__nccl_comm *nc, const unsigned char *cards)
+{
+    int count = nc->core->count;
+    for (int i = 0; tells_peers(count) && i < count; i++)
+        for (int j = i + 1; j < count; j++)
+            if (names(cards, count, i, j) != names(cards, count, j, i)) {
+                int names_other = names(cards, count, i, j) ? i : j, other = names_other == i ? j : i;
+                return weft_backend_error(WEFT_E_MISMATCH,
+                                          "comm %s: p2p_peers of rank %d names rank %d, but not the reverse", nc->name,
+                                          nc->core->ranks[names_other], nc->core->ranks[other]);
+            }
+    return WEFT_OK;
 }
 
 /* Member 0 says where communicators meet. */
@@ -155,6 +172,8 @@ static weft_result write_card(weft__nccl_comm *nc, unsigned char *bytes)
     }
     memcpy(nc->core->ids, card.ids, sizeof card.ids);
     memcpy(bytes, &card, sizeof card);
+    for (uint32_t i = 0; tells_peers(nc->core->count) && i < nc->core->peer_count; i++)
+        bytes[sizeof card + (size_t)nc->core->peers[i] / 8] |= (unsigned char)(1 << nc->core->peers[i] % 8);
     return WEFT_OK;
 }
 
@@ -189,7 +208,7 @@ static void read_cards(weft__nccl_comm *nc, const unsigned char *cards)
 {
     for (int i = 0; i < nc->core->count && nc->core->count > 1; i++) {
         weft__nccl_card card;
-        memcpy(&card, cards + (size_t)i * sizeof card, sizeof card);
+        memcpy(&card, cards + (size_t)i * weft__nccl_card_bytes(nc->core->count), sizeof card);
         nc->check |= card.check != 0;
         if (i == 0)
             memcpy(nc->core->ids, card.ids, sizeof card.ids);
@@ -200,6 +219,9 @@ weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards)
 {
     weft__nccl_comm *nc = comm;
     if (nc->phase == WEFT__NCCL_NEW) {
+        weft_result result = compare_peers(nc, cards);
+        if (result != WEFT_OK)
+            return result;
         read_cards(nc, cards);
         nc->phase = WEFT__NCCL_CONNECTING;
         weft__nccl_help(nc->core, weft__nccl_connect_all);
@@ -207,7 +229,7 @@ weft_result weft__nccl_comm_connect(void *comm, const unsigned char *cards)
     if (!atomic_load(&nc->core->helped))
         return WEFT_PENDING;
     if (nc->core->result != WEFT_OK)
-        return weft_backend_error(nc->core->result, "comm %s: NCCL: %s", nc->name, nc->core->text);
+        return weft_backend_error(nc->core->result, "comm %s: %s", nc->name, nc->core->text);
     nc->phase = WEFT__NCCL_READY;
     return WEFT_OK;
 }
@@ -287,8 +309,6 @@ void weft__nccl_comm_destroy(void *comm)
     unlink_comm(nc);
     for (size_t i = 0; i < nc->event_count; i++)
         (void)cudaEventDestroy(nc->events[i]);
-    if (nc->entry)
-        (void)cudaEventDestroy(nc->entry);
     free(nc->events);
     free(nc->attached);
     if (nc->core)

@@ -67,7 +67,7 @@ bool weft__nccl_failed(weft__nccl_core *core, const char *what, ncclResult_t res
     if (result == ncclSuccess)
         return false;
     core->result = WEFT_E_SYSTEM;
-    snprintf(core->text, sizeof core->text, "%s: %s (%.150s)", what, ncclGetErrorString(result),
+    snprintf(core->text, sizeof core->text, "NCCL: %s: %s (%.150s)", what, ncclGetErrorString(result),
              ncclGetLastError(NULL));
     return true;
 }
@@ -76,8 +76,8 @@ bool weft__nccl_failed_in_cuda(weft__nccl_core *core, const char *what, cudaErro
 {
     if (error == cudaSuccess)
         return false;
-    core->result = WEFT_E_SYSTEM;
-    snprintf(core->text, sizeof core->text, "%s: %s", what, cudaGetErrorString(error));
+    core->result = error == cudaErrorMemoryAllocation ? WEFT_E_NO_MEMORY : WEFT_E_SYSTEM;
+    snprintf(core->text, sizeof core->text, "CUDA: %s: %s", what, cudaGetErrorString(error));
     return true;
 }
 

@@ -43,8 +43,8 @@ static weft_result create(void *state, const weft_backend_comm *what, void **com
         weft_result result = weft_world_device(nccl->world, WEFT_DEVICE_CUDA, &nccl->device);
         if (result != WEFT_OK)
             return result;
-        int before = weft__nccl_enter(nccl);
-        (void)cudaDeviceGetStreamPriorityRange(&nccl->least, &nccl->greatest);
+        int before = weft__nccl_enter(nccl), least = 0;
+        (void)cudaDeviceGetStreamPriorityRange(&least, &nccl->greatest);
         weft__nccl_leave(before);
         weft__nccl_log_settings();
     }
@@ -102,6 +102,8 @@ static unsigned progress(void *state, uint64_t slice_ticks)
             moved |= weft__nccl_end_aborted(nc);
         else if (nc->head)
             moved |= weft__nccl_look(nc);
+        else if (nc->phase == WEFT__NCCL_READY) /* a graph is nobody's operation: it is found within a second */
+            weft__nccl_tell_difference(nc);
     }
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     return (moved ? WEFT_PROGRESS_MOVED : 0) | (is_busy(nccl) ? WEFT_PROGRESS_ATTENTION : 0);
@@ -126,7 +128,7 @@ static weft_result query(const weft_backend_question *question, weft_backend_fac
     facts->queues = WEFT_QUEUES_ONE;
     facts->score = WEFT_SCORE_SAME_HOST;
     facts->op_bytes = sizeof(weft__nccl_op);
-    facts->card_bytes = sizeof(weft__nccl_card);
+    facts->card_bytes = weft__nccl_card_bytes(question->count);
     return WEFT_OK;
 }
 
@@ -155,6 +157,7 @@ const weft_backend *WEFT_BACKEND_MODULE(void)
         .native = weft__nccl_native,
         .tell = weft__nccl_tell,
         .attach = weft__nccl_attach,
+        .admit = weft__nccl_admit,
     };
     return &table;
 }

@@ -17,7 +17,8 @@ enum {
     WEFT__NCCL_MESSAGES,
     WEFT__NCCL_LANES,
     WEFT__NCCL_CONNECTED_MOST = 64, /* members: of more, only pairs that are named are connected */
-    WEFT__NCCL_COMPARED = 32        /* operations of a comm, or all if a member wants that */
+    WEFT__NCCL_COMPARED = 32,       /* operations of a comm, or all if a member wants that */
+    WEFT__NCCL_CAPTURED_MOST = 1024 /* of those, in graphs: what they ask for stays as long as the comm */
 };
 
 typedef struct weft__nccl_lane {
@@ -30,9 +31,10 @@ typedef struct weft__nccl_lane {
 typedef struct weft__nccl_word {
     uint64_t number; /* of the operation */
     weft_asked asked;
+    uint64_t captured; /* into a graph */
 } weft__nccl_word;
 
-/* What a member tells the others when a comm is made. */
+/* What a member tells the others when a comm is made; behind it, a bit a member: whether it names that as a peer. */
 typedef struct weft__nccl_card {
     ncclUniqueId ids[WEFT__NCCL_LANES]; /* where communicators meet: of member 0 */
     uint32_t check;                     /* every operation is to be compared */
@@ -52,7 +54,7 @@ typedef struct weft__nccl_comm weft__nccl_comm;
 typedef struct weft__nccl {
     weft_world *world;
     int device;
-    int least, greatest; /* priorities of streams */
+    int greatest; /* priority of streams */
     int timer_fd;
     bool timer_runs;
     weft__nccl_comm *comms;
@@ -67,10 +69,17 @@ typedef struct weft__nccl_op {
     cudaEvent_t ended[WEFT__NCCL_LANES];
 } weft__nccl_op;
 
+/* Where operations are compared: those that run now, and those of graphs, which may run beside them. */
+typedef struct weft__nccl_comparing {
+    struct weft__nccl_core *core;
+    weft__nccl_word *words; /* of the device: this member's, then those of all */
+    weft__nccl_word *told;  /* [count], of the host: the same */
+} weft__nccl_comparing;
+
 /* What helpers use too: it lives until nobody does. */
 typedef struct weft__nccl_core {
     _Atomic int holds;
-    int device, rank, count;
+    int device, rank, count, priority;
     int *ranks; /* world ranks of the members */
     int *peers; /* members to connect for messages */
     uint32_t peer_count;
@@ -79,18 +88,21 @@ typedef struct weft__nccl_core {
     uint32_t lane_count;
     ncclUniqueId ids[WEFT__NCCL_LANES];
     weft__nccl_lane lanes[WEFT__NCCL_LANES];
-    unsigned char *scratch; /* of the device: for barriers, and for connecting */
+    cudaEvent_t entry;      /* of the stream that an operation runs after */
+    unsigned char *byte;    /* of the device: for barriers; */
+    unsigned char *scratch; /* and for connecting, NULL from then on */
     _Atomic bool helped;    /* the helper is done, */
     weft_result result;     /* and so it went */
     char text[256];
 
     /* Comparing. */
-    weft__nccl_word *mine; /* [works], of the host: what this member asks for */
-    uint32_t works;
-    weft__nccl_word *words; /* of the device: this member's, then those of all */
-    weft__nccl_word *told;  /* [count], of the host: the same */
-    _Atomic bool differs;   /* they do, as `difference` says; the lane stands still */
-    _Atomic bool ending;    /* it may go on: everything is aborted */
+    weft__nccl_word *mine; /* [works + WEFT__NCCL_CAPTURED_MOST], of the host: what this member asks for */
+    uint32_t works, captured;
+    weft__nccl_word *words, *told;     /* the memory of both */
+    weft__nccl_comparing comparing[2]; /* [captured] */
+    int hold_ms;                       /* at most, of a lane */
+    _Atomic bool differs;              /* they do, as `difference` says; the lane stands still */
+    _Atomic bool ending;               /* it may go on: everything is aborted */
     char difference[256];
 } weft__nccl_core;
 
@@ -104,7 +116,6 @@ struct weft__nccl_comm {
     bool check;      /* every operation is compared */
     double stuck_ns; /* what NCCL has not let go of by then, from an abort on, is given up */
     uint64_t serial;
-    cudaEvent_t entry;   /* of the stream that an operation runs after */
     cudaEvent_t *events; /* all that were made, to be given back */
     size_t event_count, event_room;
     weft_op *head, **tail; /* queued, in the order of their start */
@@ -122,12 +133,15 @@ void weft__nccl_comm_abort(void *comm, weft_result result, const char *text);
 void weft__nccl_comm_leave(void *comm);
 void weft__nccl_comm_destroy(void *comm);
 void *weft__nccl_native(void *comm);
+/* Of a comm of so many members. */
+size_t weft__nccl_card_bytes(int count);
 /* Let go of the parts that helpers share; the last one waits for the GPU. */
 void weft__nccl_core_release(weft__nccl_core *core);
 /* Is the abort done, or has it taken too long? Then what was taken is given back. True: something happened. */
 bool weft__nccl_end_aborted(weft__nccl_comm *nc);
 
 /* operation.c */
+weft_result weft__nccl_admit(void *comm, const weft_collective *what);
 weft_result weft__nccl_start(void *comm, weft_op *op);
 weft_result weft__nccl_order(void *comm, const weft_op *op, weft_stream stream);
 /* Give back what has ended. True: something has. */
@@ -155,11 +169,11 @@ weft_result weft__nccl_attach(void *comm, void *memory, size_t bytes);
 void weft__nccl_detach_all(weft__nccl_comm *nc);
 
 /* connect.c */
-enum { WEFT__NCCL_SCRATCH_BYTES = 4 << 20 }; /* of the largest operation that connects, which is for large ones */
 /* Make the communicators of a comm, and every connection that its operations will use. A helper's job. */
 void weft__nccl_connect_all(weft__nccl_core *core);
 
-/* helper.c: what waits for peers, or for the whole GPU as giving memory back does, runs in a thread. */
+/* helper.c: what waits for peers, or may wait for the whole GPU as making memory and giving it back does, runs in a
+ * thread. For the GPU may wait for a peer, or for this rank's seat: see compare.c. */
 void weft__nccl_help(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
 /* The same with the caller's own hold, which is let go behind the job. */
 void weft__nccl_help_last(weft__nccl_core *core, void (*job)(weft__nccl_core *core));

@@ -41,43 +41,16 @@ static weft__nccl_op *claim(const weft__nccl_comm *nc, weft_op *op)
 
 /* ------------------------------------------------------------------------------------------- what is asked for */
 
-static ncclDataType_t type_of(weft_dtype dtype)
-{
-    switch (dtype) {
-    case WEFT_FP32:
-        return ncclFloat32;
-    case WEFT_FP64:
-        return ncclFloat64;
-    case WEFT_BF16:
-        return ncclBfloat16;
-    case WEFT_FP16:
-        return ncclFloat16;
-    case WEFT_INT32:
-        return ncclInt32;
-    case WEFT_INT64:
-        return ncclInt64;
-    case WEFT_UINT8:
-        break;
-    }
-    return ncclUint8;
-}
-
-static ncclRedOp_t operation_of(weft_reduction reduction)
-{
-    switch (reduction) {
-    case WEFT_PRODUCT:
-        return ncclProd;
-    case WEFT_MIN:
-        return ncclMin;
-    case WEFT_MAX:
-        return ncclMax;
-    case WEFT_AVERAGE:
-        return ncclAvg;
-    case WEFT_SUM:
-        break;
-    }
-    return ncclSum;
-}
+static const ncclDataType_t types[] = {
+    [WEFT_FP32] = ncclFloat32, [WEFT_BF16] = ncclBfloat16, [WEFT_FP16] = ncclFloat16, [WEFT_FP64] = ncclFloat64,
+    [WEFT_INT32] = ncclInt32,  [WEFT_INT64] = ncclInt64,   [WEFT_UINT8] = ncclUint8,
+};
+static const ncclRedOp_t reductions[] = {
+    [WEFT_SUM] = ncclSum, [WEFT_AVERAGE] = ncclAvg,  [WEFT_MIN] = ncclMin,
+    [WEFT_MAX] = ncclMax, [WEFT_PRODUCT] = ncclProd,
+};
+_Static_assert(sizeof types / sizeof *types == WEFT_DTYPES, "each dtype has a type of NCCL");
+_Static_assert(sizeof reductions / sizeof *reductions == WEFT_REDUCTIONS, "each reduction has one of NCCL");
 
 static ncclResult_t all_to_all(const weft__nccl_comm *nc, const weft_collective *w, const weft__nccl_lane *lane)
 {
@@ -95,10 +68,13 @@ static ncclResult_t all_to_all(const weft__nccl_comm *nc, const weft_collective 
 static ncclResult_t launch_collective(const weft__nccl_comm *nc, const weft_collective *w)
 {
     const weft__nccl_lane *lane = &nc->core->lanes[WEFT__NCCL_COLLECTIVES];
-    ncclDataType_t type = type_of(w->dtype);
-    ncclRedOp_t op = operation_of(w->reduction);
-    if (w->kind != WEFT_BARRIER && w->count == 0)
+    if (w->kind == WEFT_BARRIER)
+        return ncclAllReduce(nc->core->byte, nc->core->byte, 1, ncclUint8, ncclSum, lane->comm, lane->stream);
+    if (w->count == 0)
         return ncclSuccess;
+    ncclDataType_t type = types[w->dtype];
+    bool reduces = w->kind == WEFT_ALL_REDUCE || w->kind == WEFT_REDUCE_SCATTER || w->kind == WEFT_REDUCE;
+    ncclRedOp_t op = reduces ? reductions[w->reduction] : ncclSum; /* of others it may be anything */
     switch (w->kind) {
     case WEFT_ALL_REDUCE:
         return ncclAllReduce(w->send, w->recv, w->count, type, op, lane->comm, lane->stream);
@@ -115,13 +91,13 @@ static ncclResult_t launch_collective(const weft__nccl_comm *nc, const weft_coll
     case WEFT_BARRIER:
         break;
     }
-    return ncclAllReduce(nc->core->scratch, nc->core->scratch, 1, ncclUint8, ncclSum, lane->comm, lane->stream);
+    return ncclInvalidArgument;
 }
 
 static ncclResult_t launch_message(const weft__nccl_comm *nc, const weft_p2p *m)
 {
     const weft__nccl_lane *lane = &nc->core->lanes[WEFT__NCCL_MESSAGES];
-    ncclDataType_t type = type_of(m->dtype);
+    ncclDataType_t type = types[m->dtype];
     if (m->count == 0)
         return ncclSuccess;
     return m->kind == WEFT_SEND ? ncclSend(m->buffer, m->count, type, m->peer, lane->comm, lane->stream)
@@ -161,12 +137,12 @@ static cudaError_t order_lanes(weft__nccl_comm *nc, const weft_op *op, uint32_t 
 {
     const weft__nccl_op *behind = op->behind ? op->behind->memory : NULL;
     bool streams = op->after.kind == WEFT_DEVICE_CUDA;
-    cudaError_t error = streams ? cudaEventRecord(nc->entry, (cudaStream_t)op->after.handle) : cudaSuccess;
+    cudaError_t error = streams ? cudaEventRecord(nc->core->entry, (cudaStream_t)op->after.handle) : cudaSuccess;
     for (uint32_t i = 0; i < nc->core->lane_count && error == cudaSuccess; i++) {
         if (!(lanes >> i & 1))
             continue;
         if (streams)
-            error = cudaStreamWaitEvent(nc->core->lanes[i].stream, nc->entry, 0);
+            error = cudaStreamWaitEvent(nc->core->lanes[i].stream, nc->core->entry, 0);
         for (uint32_t k = 0; behind && k < WEFT__NCCL_LANES && error == cudaSuccess; k++)
             if (behind->lanes >> k & 1)
                 error = cudaStreamWaitEvent(nc->core->lanes[i].stream, behind->ended[k], 0);
@@ -199,30 +175,37 @@ static bool is_captured(const weft_op *op)
 }
 
 /* No start may wait for another rank: what is not connected is refused. */
-static weft_result check_pairs(const weft__nccl_comm *nc, const weft_op *op)
+weft_result weft__nccl_admit(void *comm, const weft_collective *what)
 {
-    bool exchange = !op->is_p2p && op->what.kind == WEFT_ALL_TO_ALL;
-    if (exchange && !nc->core->exchanges && nc->core->count > 1)
-        return weft_backend_error(WEFT_E_UNSUPPORTED,
-                                  "comm %s: an all-to-all wants every pair of members connected, as in comms with p2p "
-                                  "channels of up to %d members",
-                                  nc->name, WEFT__NCCL_CONNECTED_MOST);
-    bool others = false;
-    for (uint32_t i = 0; op->is_p2p && i < op->message_count; i++)
-        others |= op->messages[i].peer != nc->core->rank;
-    if (others && !nc->core->peer_count)
+    const weft__nccl_comm *nc = comm;
+    const weft__nccl_core *core = nc->core;
+    if (!what && !core->peer_count)
         return weft_backend_error(WEFT_E_UNSUPPORTED,
                                   "comm %s: of %d members, more than %d, only those are connected for messages that "
                                   "weft_comm_config.p2p_peers names",
-                                  nc->name, nc->core->count, WEFT__NCCL_CONNECTED_MOST);
+                                  nc->name, core->count, WEFT__NCCL_CONNECTED_MOST);
+    if (what && what->kind == WEFT_ALL_TO_ALL && !core->exchanges && core->count > 1)
+        return weft_backend_error(WEFT_E_UNSUPPORTED,
+                                  "comm %s, of %d members: an all-to-all wants every pair of them connected, as it is "
+                                  "in comms with p2p channels of up to %d members",
+                                  nc->name, core->count, WEFT__NCCL_CONNECTED_MOST);
     return WEFT_OK;
 }
 
-/* All members come to the same answer. */
+/* All members come to the same answer, whether they capture it or not. */
 static bool is_compared(const weft__nccl_comm *nc, const weft_op *op)
 {
-    const weft__nccl_op *own = op->memory;
-    return !op->is_p2p && !own->captured && nc->core->count > 1 && (nc->check || op->number <= WEFT__NCCL_COMPARED);
+    return !op->is_p2p && nc->core->count > 1 && (nc->check || op->number <= WEFT__NCCL_COMPARED);
+}
+
+/* A comparison goes ahead of the caller's stream: the sooner; but only that leads into a graph. */
+static weft_result order_and_compare(weft__nccl_comm *nc, const weft_op *op, uint32_t lanes)
+{
+    bool captured = ((const weft__nccl_op *)op->memory)->captured, compared = is_compared(nc, op);
+    weft_result result = compared && !captured ? weft__nccl_compare(nc, op) : WEFT_OK;
+    if (result == WEFT_OK)
+        result = weft__nccl_cuda_told(nc->name, "waiting for a stream", order_lanes(nc, op, lanes));
+    return result == WEFT_OK && compared && captured ? weft__nccl_compare(nc, op) : result;
 }
 
 weft_result weft__nccl_start(void *comm, weft_op *op)
@@ -232,11 +215,7 @@ weft_result weft__nccl_start(void *comm, weft_op *op)
     uint32_t lanes = lanes_of(op);
     int before = weft__nccl_enter(nc->nccl);
     own->captured = is_captured(op);
-    weft_result result = check_pairs(nc, op);
-    if (result == WEFT_OK && is_compared(nc, op)) /* ahead of the caller's stream: the sooner */
-        result = weft__nccl_compare(nc, op);
-    if (result == WEFT_OK)
-        result = weft__nccl_cuda_told(nc->name, "waiting for a stream", order_lanes(nc, op, lanes));
+    weft_result result = order_and_compare(nc, op, lanes);
     if (result == WEFT_OK)
         result = weft__nccl_told(nc->name, "an operation",
                                  op->is_p2p ? launch_batch(nc, op) : launch_collective(nc, &op->what));

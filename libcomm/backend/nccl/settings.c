@@ -36,10 +36,20 @@ static bool can_register(void)
     return calls->comm_register && calls->comm_deregister;
 }
 
+/* Of memory of cudaMalloc() NCCL makes use with NCCL_LEGACY_CUDA_REGISTER alone (transport/p2p.cc of 2.28.9). Without,
+ * to register it only costs: where collectives go by multicast every call asks the host's other ranks about buffers
+ * that are known, in a gather that waits for them, to find that they cannot be used (nvlsRegisterBuffer() in
+ * transport/nvls.cc). */
+static bool has_use_of_buffers(void)
+{
+    const char *legacy = getenv("NCCL_LEGACY_CUDA_REGISTER");
+    return can_register() && legacy && atoi(legacy) != 0;
+}
+
 weft_result weft__nccl_attach(void *comm, void *memory, size_t bytes)
 {
     weft__nccl_comm *nc = comm;
-    if (!can_register() || !bytes || nc->phase != WEFT__NCCL_READY)
+    if (!has_use_of_buffers() || !bytes || nc->phase != WEFT__NCCL_READY)
         return WEFT_OK;
     void **attached = realloc(nc->attached, (nc->attached_count + 1) * sizeof *attached);
     if (!attached)
@@ -100,7 +110,7 @@ void weft__nccl_tell(void *state, weft_backend_tell_line *line, void *cookie)
         snprintf(version, sizeof version, "%d.%d", cuda / 1000, cuda % 1000 / 10);
         line(cookie, "CUDA runtime", version, "");
     }
-    line(cookie, "NCCL, buffers of buckets", can_register() ? "registered" : "not registered",
+    line(cookie, "NCCL, buffers of buckets", has_use_of_buffers() ? "registered" : "not registered",
          can_register() ? "of memory of cudaMalloc() NCCL makes use with NCCL_LEGACY_CUDA_REGISTER=1 only"
                         : "this version has no ncclCommRegister()");
     tell_environment(line, cookie);

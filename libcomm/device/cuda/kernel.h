@@ -15,6 +15,7 @@
  * A prepare() answers what stands for the kernel in a thread: what all its elements need is computed there, once. */
 #ifndef WEFT_DEVICE_CUDA_KERNEL_H
 #define WEFT_DEVICE_CUDA_KERNEL_H
+#include <atomic>
 #include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -114,8 +115,22 @@ inline bool tell(const standin_kernel *kernel)
     return true;
 }
 
+/* Allow a kernel so much shared memory where this thread is, once: @p devices has a bit for each where it was. */
+inline cudaError_t allow_shared(const void *entry, size_t bytes, std::atomic<uint64_t> *devices)
+{
+    int device = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    const uint64_t bit = device < 64 ? (uint64_t)1 << device : 0;
+    if (error != cudaSuccess || (devices->load(std::memory_order_relaxed) & bit))
+        return error;
+    error = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (error == cudaSuccess)
+        devices->fetch_or(bit, std::memory_order_relaxed);
+    return error;
+}
+
 /* Queue @p entry, whose one argument is @p argument, with a body for the host. @p shared_bytes: of a block, besides
- * what the kernel declares itself. */
+ * what the kernel declares itself, and always as many. */
 template <typename Argument>
 weft_result launch_as(const void *entry, void (*body)(const void *), unsigned blocks, unsigned threads,
                       const Argument &argument, weft_stream stream, size_t shared_bytes = 0)
@@ -123,11 +138,12 @@ weft_result launch_as(const void *entry, void (*body)(const void *), unsigned bl
     const size_t given = 48 << 10; /* what a kernel may use without asking */
     static const standin_kernel kernel = {entry, Argument::name(), sizeof argument, ask_touches<Argument>, body};
     static const bool told = tell(&kernel);
+    static std::atomic<uint64_t> allowed;
     (void)told;
     void *arguments[] = {const_cast<Argument *>(&argument)};
     cudaError_t error = cudaSuccess;
     if (shared_bytes > given)
-        error = cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+        error = allow_shared(entry, shared_bytes, &allowed);
     if (error == cudaSuccess)
         error = cudaLaunchKernel(entry, dim3(blocks), dim3(threads), arguments, shared_bytes,
                                  static_cast<cudaStream_t>(stream.handle));

@@ -45,10 +45,11 @@
  *
  *  What a call that is left out means: `query`: it is never chosen; `open`: it serves no world; `comm_create`,
  *  `comm_connect`: making a comm with it is E_UNSUPPORTED; `start`: so is every operation, and the comm has failed;
- *  `progress`: nothing is to be moved along; `hasten`: `progress` does all; `explain`: no reasons are known; `close`,
- *  `comm_abort`, `comm_leave`, `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes ranks by
- *  itself, or needs no waking; `native`, `tell`, `attach`: there is nothing of that kind; `arm`, of one that has a
- *  descriptor: no rank can rely on that, so `progress` comes again and again while ranks wait. */
+ *  `progress`: nothing is to be moved along; `hasten`: `progress` does all; `explain`: no reasons are known;
+ *  `close`, `comm_abort`, `comm_leave`, `comm_destroy`: nothing is held, so there is nothing to do; `fd`: it wakes
+ *  ranks by itself, or needs no waking; `native`, `tell`, `attach`: there is nothing of that kind; `admit`:
+ *  everything may; `arm`, of one that has a descriptor: no rank can rely on that, so `progress` comes again and
+ *  again while ranks wait. */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
 #include <weft/collective.h>
@@ -217,6 +218,10 @@ typedef struct weft_backend {
     /** @p bytes at @p memory will be the buffers of many operations of this comm, whose members all say so, each of
      *  memory of its own; until the comm is destroyed. A library may be told of that. */
     weft_result (*attach)(void *comm, void *memory, size_t bytes);
+    /** May @p what be started on this comm, or if it is NULL messages with other ranks? WEFT_OK, or E_UNSUPPORTED and
+     *  why: the caller is told that, and the comm stays as it is. Comes from any thread and only reads; the members
+     *  come to the same answer. Only with WEFT_CAP_STREAMS, and when the comm is made. */
+    weft_result (*admit)(void *comm, const weft_collective *what);
 } weft_backend;
 
 /** What a module exports, declared as `WEFT_API weft_backend_module_function WEFT_BACKEND_MODULE;`. */

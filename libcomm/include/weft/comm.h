@@ -31,7 +31,8 @@ typedef struct weft_comm_config {
     uint32_t least_ctas;   /**< and what it takes at least, 0 = the same (WEFT_LEAST_CTAS). */
     uint32_t p2p_peer_count; /**< With p2p_peers: how many they are. */
     const int *p2p_peers;    /**< Copied. The members, by their numbers in the comm, that this rank exchanges messages
-                                  with, as each of them names this rank; messages to others are refused. NULL = with
+                                  with, as each of them names this rank (on GPUs E_MISMATCH names a pair where only one
+                                  does); messages to others are refused. NULL = with
                                   all. A backend that connects ranks in pairs does that when the comm is made, and on
                                   GPUs, in a comm of more than 64 members, only for pairs that are named. */
     void *native; /**< Borrowed as long as the comm: a communicator of the library behind the backend for it to use
@@ -81,7 +82,7 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_config_get(const weft_comm *comm, 
 /** The communicator of the library behind its backend, for what weft does not do: the headers of single libraries, as
  *  weft/nccl.h, say what it is and how it may be used.
  *  @param native_out  borrowed as long as the comm, and until it fails.
- *  Threads: one at a time for the comm.  Blocks: never.
+ *  Threads: one at a time for the comm.  Blocks: local.
  *  Errors: E_INVALID, E_STATE (it is not made yet), E_UNSUPPORTED (there is none), and how the comm failed. */
 WEFT_API WEFT_NODISCARD weft_result weft_comm_native(weft_comm *comm, void **native_out);
 /** The world it belongs to. Threads: any. Blocks: never. */

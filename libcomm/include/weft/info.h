@@ -8,7 +8,8 @@ WEFT_BEGIN_DECLS
 
 typedef enum weft_info_kind {
     WEFT_INFO_LIBRARY,  /**< "version", "vectors": the instruction set of sums and casts; "hot": bytes that a rank
-                             moves before what it overwrites is stored past the caches. */
+                             moves before what it overwrites is stored past the caches; "GPUs": how many the process
+                             sees, or "none" and why. */
     WEFT_INFO_MODULE,   /**< A file that may hold a backend or a device: "loaded", or why it is left out. */
     WEFT_INFO_BACKEND,  /**< What it can do for the ranks of the world: "collectives, messages, ordered sums". */
     WEFT_INFO_CHOICE,   /**< Members of a comm, "0-3": the backend that would carry it. */

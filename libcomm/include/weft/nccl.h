@@ -43,7 +43,7 @@ WEFT_NODISCARD static inline weft_result weft_nccl_adopt(weft_world *world, cons
 
 /** The communicator that the collectives of @p comm run on, for what weft does not do.
  *  @param communicator_out  borrowed until the comm fails or is destroyed; not to be aborted, finalized or destroyed.
- *  Threads: one at a time for the comm.  Blocks: never.
+ *  Threads: one at a time for the comm.  Blocks: local.
  *  Errors: E_INVALID, E_STATE (it is not made yet), E_UNSUPPORTED (its backend is another), and how it failed. */
 WEFT_NODISCARD static inline weft_result weft_nccl_native(weft_comm *comm, ncclComm_t *communicator_out)
 {
