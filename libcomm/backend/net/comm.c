@@ -141,10 +141,11 @@ static weft_result read_card(weft__net_comm *nc, int member, const unsigned char
         net->carrier->reach(net->carries, nc->ranks[member], card + sizeof theirs, theirs.address_bytes);
     if (result != WEFT_OK)
         return result;
-    const char *why = net->carrier->lost(net->carries, nc->ranks[member]);
-    if (!why)
+    const char *why;
+    result = net->carrier->lost(net->carries, nc->ranks[member], &why);
+    if (result == WEFT_OK)
         return WEFT_OK;
-    return weft_backend_error(WEFT_E_PEER_LOST, "comm %s: the way from rank %d to rank %d is lost: %s", nc->name,
+    return weft_backend_error(result, "comm %s: the way from rank %d to rank %d is lost: %s", nc->name,
                               nc->ranks[nc->rank], nc->ranks[member], why);
 }
 

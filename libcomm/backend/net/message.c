@@ -11,9 +11,11 @@ void weft__net_send(weft__net_comm *nc, int member, weft__net_slot *slot)
 {
     weft__net *net = nc->net;
     weft__net_head *head = (weft__net_head *)slot->record;
+    const char *why;
     head->comm = nc->peers[member].comm;
     head->member = (uint32_t)nc->rank;
-    if (net->carrier->lost(net->carries, nc->ranks[member])) /* the comm fails, and what is not sent with it */
+    if (net->carrier->lost(net->carries, nc->ranks[member], &why) !=
+        WEFT_OK) /* the comm fails, and what is not sent with it */
         return;
     slot->busy = true;
     nc->held++;

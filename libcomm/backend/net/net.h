@@ -231,7 +231,7 @@ void weft__net_comm_free(weft__net_comm *nc);
 void weft__net_comm_abort(void *comm, weft_result result, const char *text);
 /* The member has left, or the way to it is broken: the comm fails if it is missed. */
 void weft__net_look_for_failure(weft__net_comm *nc, int member);
-void weft__net_rank_lost(weft__net *net, int rank, const char *why);
+void weft__net_rank_lost(weft__net *net, int rank, weft_result result, const char *why);
 void weft__net_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);
 
 /* collective.c */

@@ -42,8 +42,10 @@ static void serve_way(weft__tcp_way *way, uint32_t events)
     }
     if (events & EPOLLOUT)
         weft__tcp_write(way);
-    if (events & ~(uint32_t)EPOLLOUT && way->state == WEFT__TCP_OPEN && !weft__tcp_read(way, &why))
-        weft__tcp_way_lose(way, why);
+    bool reads = events & ~(uint32_t)EPOLLOUT && way->state == WEFT__TCP_OPEN;
+    weft_result result = reads ? weft__tcp_read(way, &why) : WEFT_OK;
+    if (result != WEFT_OK)
+        weft__tcp_way_lose(way, result, why);
 }
 
 static bool progress(void *state)

@@ -14,12 +14,19 @@ static void broken(void *argument, ucp_ep_h ep, ucs_status_t status)
     weft__ucx_endpoint_break(argument, status);
 }
 
+/* The other, or its host, has said so; or nothing was heard of it. */
+static weft_result result_of(ucs_status_t status)
+{
+    bool silence = status == UCS_ERR_TIMED_OUT || status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_UNREACHABLE;
+    return silence ? WEFT_E_TIMEOUT : status == UCS_ERR_NO_MEMORY ? WEFT_E_NO_MEMORY : WEFT_E_PEER_LOST;
+}
+
 void weft__ucx_endpoint_break(weft__ucx_endpoint *endpoint, ucs_status_t status)
 {
     if (endpoint->status != UCS_OK)
         return;
     endpoint->status = status;
-    weft__net_rank_lost(endpoint->ucx->net, endpoint->rank, ucs_status_string(status));
+    weft__net_rank_lost(endpoint->ucx->net, endpoint->rank, result_of(status), ucs_status_string(status));
 }
 
 weft_result weft__ucx_reach(void *state, int rank, const unsigned char *address, size_t bytes)
@@ -45,12 +52,14 @@ weft_result weft__ucx_reach(void *state, int rank, const unsigned char *address,
                               weft_world_rank(ucx->net->world), rank, ucs_status_string(status));
 }
 
-const char *weft__ucx_lost(void *state, int rank)
+weft_result weft__ucx_lost(void *state, int rank, const char **why_out)
 {
     const weft__ucx_endpoint *endpoint = &((weft__ucx *)state)->endpoints[rank];
-    if (endpoint->ep && endpoint->status == UCS_OK)
-        return NULL;
-    return ucs_status_string(endpoint->ep ? endpoint->status : UCS_ERR_NOT_CONNECTED);
+    ucs_status_t status = endpoint->ep ? endpoint->status : UCS_ERR_NOT_CONNECTED;
+    if (status == UCS_OK)
+        return WEFT_OK;
+    *why_out = ucs_status_string(status);
+    return result_of(status);
 }
 
 /* ------------------------------------------------------------------------------------------- farewell */

@@ -41,7 +41,7 @@ bool weft__ucx_flushes(void *ucx);
 bool weft__ucx_has_fabric(void);
 /* endpoint.c */
 weft_result weft__ucx_reach(void *ucx, int rank, const unsigned char *address, size_t bytes);
-const char *weft__ucx_lost(void *ucx, int rank);
+weft_result weft__ucx_lost(void *ucx, int rank, const char **why_out);
 void weft__ucx_endpoint_break(weft__ucx_endpoint *endpoint, ucs_status_t status);
 /* A farewell or an answer has come. */
 void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__net_head *head);
