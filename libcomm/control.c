@@ -224,7 +224,7 @@ static bool hear_card(weft_world *world, int from, const void *content, size_t b
     weft__card_terms *terms = bytes > head ? &letter.terms : NULL;
     bool why = letter.left == WEFT__CARD_GAVE_UP || letter.left == WEFT__CARD_FAILED;
     if (letter.slot >= WEFT__CARDS || letter.left > WEFT__CARD_FAILED || (!terms && letter.left != WEFT__CARD_LEFT) ||
-        (terms && bytes != head + weft__card_terms_bytes(terms)) || (why && terms->verdict >= 0))
+        (terms && bytes != head + weft__card_terms_bytes(terms)) || (why && !weft__is_failure(terms->verdict)))
         return false;
     if (!is_far(world, from))
         return true;
@@ -247,7 +247,7 @@ static bool hear_board(weft_world *world, int from, const void *content, size_t 
     if (bytes != sizeof letter)
         return false;
     memcpy(&letter, content, bytes);
-    if (letter.state > WEFT__RANK_CLOSED || letter.aborted > WEFT_OK)
+    if (letter.state > WEFT__RANK_CLOSED || (letter.aborted != WEFT_OK && !weft__is_failure(letter.aborted)))
         return false;
     if (!is_far(world, from))
         return true;

@@ -182,7 +182,7 @@ static void flushed(void *request, ucs_status_t status, void *data)
     ucx->flush = NULL;
 }
 
-bool weft__ucx_flushes(void *state)
+static bool flushes(void *state)
 {
     weft__ucx *ucx = state;
     if (ucx->flush || !ucx->unflushed)
@@ -251,7 +251,7 @@ static const weft__carrier carrier = {
     .fd = fd,
     .arm = arm,
     .progress = progress,
-    .lingers = weft__ucx_flushes,
+    .lingers = flushes,
     .address = address,
     .reach = weft__ucx_reach,
     .lost = weft__ucx_lost,
