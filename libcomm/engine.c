@@ -32,7 +32,7 @@ static void note_lost_rank(weft_world *world, int rank)
     if (atomic_load(&world->boards[rank]->state) == WEFT__RANK_CLOSED)
         return; /* it closed its world before it ended */
     weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
-    atomic_store(&world->lost[rank], 1);
+    atomic_store(&world->lost[rank], WEFT__LOST_ENDED);
     atomic_store(&world->progress.verdicts, 1);
 }
 

@@ -209,6 +209,7 @@ static void unmap_segments(weft_world *world)
     free(world->segments);
     free(world->boards);
     free((void *)world->lost);
+    free(world->said);
 }
 
 void weft_world_close(weft_world *world)

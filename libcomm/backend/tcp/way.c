@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "bootstrap/hello.h"
+#include "bootstrap/socket.h"
 #include "tcp.h"
 #include "world.h"
 
@@ -59,16 +60,9 @@ weft_result weft__tcp_lost(void *state, int rank, const char **why_out)
     return way->result;
 }
 
-/* Nothing was heard from there: a link may be down for a while, or who listens be stopped. */
-static bool is_silence(int error)
-{
-    return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
-           error == EHOSTDOWN;
-}
-
 weft_result weft__tcp_result_of(int error)
 {
-    return is_silence(error) ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
+    return weft__socket_is_silence(error) ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
 }
 
 /* ------------------------------------------------------------------------------------------- connecting */
@@ -195,7 +189,7 @@ static void try_next(weft__tcp_way *way)
             wait_for_better(way, errno, now);
             return;
         }
-        note_failure(way, strerror(errno), is_silence(errno));
+        note_failure(way, strerror(errno), weft__socket_is_silence(errno));
     }
 }
 
@@ -212,7 +206,7 @@ static void say_hello(weft__tcp_way *way)
     const weft__hello hello =
         weft__hello_make(way->card.key, weft_world_rank(way->tcp->net->world), weft_world_size(way->tcp->net->world));
     if (getsockopt(way->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error)
-        fail(way, strerror(error ? error : errno), is_silence(error));
+        fail(way, strerror(error ? error : errno), weft__socket_is_silence(error));
     else if (send(way->fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) /* a fresh socket takes that much */
         fail(way, "whoever listens there has hung up", false);
     else if (!weft__tcp_watch(way->tcp, way->fd, EPOLLIN, WEFT__TCP_WAY, way->rank))
