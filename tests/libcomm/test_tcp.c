@@ -574,3 +574,35 @@ TEST(a_child_that_lives_on_keeps_nobody_busy)
 {
     ranks_as_processes(3, NULL, has_a_child, NULL);
 }
+
+/* Its child keeps all its connections open, and says nothing. */
+static void is_killed_with_a_child(weft_world *world, void *argument)
+{
+    pid_t *child = argument;
+    weft_comm *comm = comm_of(world, "all", NULL, 0);
+    float v = 0;
+    alarm(60); /* it must not hang */
+    check_sum(comm);
+    if (weft_world_rank(world) == 1) {
+        *child = child_that_sleeps();
+        raise(SIGKILL);
+    }
+    CHECK_INT(weft_all_reduce_run(comm, &v, &v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    CHECK_HAS(weft_last_error(), "rank 1 has ended");
+    weft_comm_destroy(comm);
+    uint64_t begin = weft__now_ns();
+    weft_world_close(world);
+    CHECK_MSG(weft__now_ns() - begin < 4000000000u, "closing waited for the child");
+    exit(0);
+}
+
+TEST(a_killed_rank_whose_child_keeps_its_connections_is_named)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    pid_t *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(child != MAP_FAILED);
+    rank_group group = ranks_start(2, NULL, is_killed_with_a_child, child);
+    ranks_wait(&group, 1);
+    ranks_expect_passed(&group, 0);
+    CHECK(*child > 0 && kill(*child, SIGKILL) == 0);
+}

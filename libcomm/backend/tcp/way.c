@@ -51,13 +51,18 @@ void weft__tcp_way_lose(weft__tcp_way *way, weft_result result, const char *why)
     weft__net_rank_lost(way->tcp->net, way->rank, result, way->why);
 }
 
+/* A child of a rank that has ended may keep its connections open: the world knows better. */
 weft_result weft__tcp_lost(void *state, int rank, const char **why_out)
 {
     const weft__tcp_way *way = &((weft__tcp *)state)->ways[rank];
-    if (way->state != WEFT__TCP_LOST)
+    const _Atomic uint8_t *lost = way->tcp->net->world->lost;
+    int how = lost ? atomic_load(&lost[rank]) : 0;
+    if (way->state != WEFT__TCP_LOST && !how)
         return WEFT_OK;
-    *why_out = way->why;
-    return way->result;
+    *why_out = way->state == WEFT__TCP_LOST ? way->why : "it is lost";
+    if (way->state == WEFT__TCP_LOST)
+        return way->result;
+    return how == WEFT__LOST_SILENT ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
 }
 
 weft_result weft__tcp_result_of(int error)
