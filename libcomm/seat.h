@@ -5,8 +5,8 @@
  * goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an operation costs
  * no system call unless there is something to do at once, and nothing is lost in between.
  *
- * That look may move something, which may have something to do for others in turn, and who is woken by the bell may find
- * the seat taken and give up: so it is taken again, a few times. Whoever leaves is not kept for longer, be it that some
+ * That look may move something, which may have something to do for others in turn, and who is woken by the bell may
+ * find the seat taken and give up: so it is taken again, a few times. Whoever leaves is not kept for longer, be it that some
  * backend never comes to rest or that others ring all the time: what it leaves then is something to do at once.
  *
  * Why no wake is lost by that. Each publisher (of a work, a verdict, a sleep, a ring of a peer, something on a wire)

@@ -66,8 +66,8 @@ static void *map_with_stash_of(weft__net_comm *nc, size_t records)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* All that operations need, taken now: they do not ask for memory. Pages that are never used cost nothing but addresses,
- * and these a limit, or a machine that does not overcommit. */
+/* All that operations need, taken now: they do not ask for memory. Pages that are never used cost nothing but
+ * addresses, and these a limit, or a machine that does not overcommit. */
 static weft_result map_memory(weft__net_comm *nc)
 {
     nc->stage_bytes = stage_bytes_of(nc->net->carrier, nc->count);

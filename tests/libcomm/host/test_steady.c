@@ -21,8 +21,8 @@ static void step(weft_comm *comm, float *v)
         CHECK_OK(weft_work_finish(works[i], WEFT_STREAM_HOST));
 }
 
-/* What a step takes it takes in every round; a step that is a second late, on a machine that is busy, tells others so in
- * a letter, and that takes a lock. */
+/* What a step takes it takes in every round; a step that is a second late, on a machine that is busy, tells others so
+ * in a letter, and that takes a lock. */
 static void steady_steps(weft_world *world, void *argument)
 {
     (void)argument;
