@@ -6,8 +6,8 @@
  * no system call unless there is something to do at once, and nothing is lost in between.
  *
  * That look may move something, which may have something to do for others in turn, and who is woken by the bell may
- * find the seat taken and give up: so it is taken again, a few times. Whoever leaves is not kept for longer, be it that some
- * backend never comes to rest or that others ring all the time: what it leaves then is something to do at once.
+ * find the seat taken and give up: so it is taken again, a few times. Whoever leaves is not kept for longer, be it that
+ * some backend never comes to rest or that others ring all the time: what it leaves then is something to do at once.
  *
  * Why no wake is lost by that. Each publisher (of a work, a verdict, a sleep, a ring of a peer, something on a wire)
  * publishes first and looks at the seat, or at `asleep`, behind it; whoever leaves gives the seat up first and looks at

@@ -157,9 +157,9 @@ static void fail_if_said(weft_comm *comm, int rank)
 }
 
 /* Backends tell their own in their own ways, if they can: a library for GPUs tells nobody, a wire not those whom it
- * does not reach. So whatever a comm is carried by, each rank says why it failed on its card, and the others look there: at
- * those of ranks that have said something new, once for each comm. What such a rank did before still counts, so that
- * they look once all backends were moved along since it was noticed. */
+ * does not reach. So whatever a comm is carried by, each rank says why it failed on its card, and the others look
+ * there: at those of ranks that have said something new, once for each comm. What such a rank did before still counts,
+ * so that they look once all backends were moved along since it was noticed. */
 static void notice_reasons(weft_world *world)
 {
     for (int r = 0; world->said && r < world->size; r++) {
