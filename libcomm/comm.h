@@ -47,7 +47,7 @@ struct weft_comm {
     bool on_held_list;
     weft_comm *next_held;
     bool aborted;      /* the backend has been told */
-    uint64_t reasons;  /* of other machines that were looked at for one of this comm */
+    uint64_t reasons;  /* of the world's that were looked at for one of this comm */
     uint64_t named_ns; /* the late were named in the log */
 
     /* Failure: the first verdict. The text is written before the code. */

@@ -2,6 +2,7 @@
 /* How comms fail: the first verdict on a comm is its last, and is taken to its backend by whoever is in the seat. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -31,6 +32,16 @@ bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
     return true;
 }
 
+/* What comes from backends and peers may be anything; a comm that failed with "OK" would not have. */
+static weft_result known_failure(weft_result result, char *text, size_t bytes)
+{
+    if (weft__is_failure((int)result))
+        return result;
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, " (told as result %d, which is no failure)", (int)result);
+    return WEFT_E_BUG;
+}
+
 void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, ...)
 {
     char text[sizeof comm->verdict_text];
@@ -38,6 +49,7 @@ void weft_backend_fail(weft_comm *comm, weft_result result, const char *format, 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    result = known_failure(result, text, sizeof text);
     bool first = weft__comm_fail(comm, result, text);
     if (first || result == WEFT_E_STUCK)
         weft__log(WEFT_LOG_ERROR, "%s (%s)", text, weft_result_string(result));

@@ -49,6 +49,8 @@ static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
     weft_result aborted = (weft_result)atomic_load(&board->aborted);
     if (aborted != WEFT_OK && (ended || board->aborted_ns > comm->began_ns))
         return weft__fail(aborted, "%s", weft__verdict_told(board->aborted_text, rank, text, sizeof text));
+    if (ended && atomic_load(&world->lost[rank]) == WEFT__LOST_SILENT)
+        return weft__fail(WEFT_E_TIMEOUT, "comm %s: nothing is heard of rank %d any more", comm->name, rank);
     if (ended)
         return weft__fail(WEFT_E_PEER_LOST, "comm %s: rank %d has ended", comm->name, rank);
     return WEFT_OK;
@@ -178,7 +180,7 @@ static weft_result try_to_connect(weft_comm *comm)
     else
         result = weft__wire_call(comm->instance)->comm_connect(comm->backend_comm, comm->cards);
     comm->connected = result == WEFT_OK;
-    if (comm->connected && comm->world->control) /* a member may have said that it has failed meanwhile */
+    if (comm->connected && comm->card) /* a member may have said that it has failed meanwhile */
         atomic_store(&comm->world->progress.verdicts, 1);
     weft__progress_leave(comm->world);
     return result == WEFT_E_UNSUPPORTED ? weft__comm_cannot_make(comm) : result;

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/link.h"
+#include "bootstrap/socket.h"
 
 #define STAY_NS  5000000000ull /* rank 0 for others that have not closed their worlds */
 #define FLUSH_NS 2000000000ull /* for what is still to be sent, and for the other end to have heard it */
@@ -26,7 +27,7 @@
 #define BACKLOG_BYTES      ((size_t)2 << 20)
 #define BACKLOG_BYTES_EACH ((size_t)64 << 10)
 
-enum kind { CARD = 1, BOARD = 2, LOST = 3 }; /* LOST has no content: its sender is lost, and rank 0 says so */
+enum kind { CARD = 1, BOARD = 2, LOST = 3 }; /* LOST: its sender is, and rank 0 says so, and how: WEFT__LOST_* */
 #define EVERYBODY (-1)                       /* in place of addressees, in letters to rank 0 */
 
 typedef struct card_letter {
@@ -49,11 +50,9 @@ struct weft__control {
     bool *waits_to_send; /* [count]: the engine looks for room */
     pthread_mutex_t lock;
     weft__board *copies; /* [size], of ranks on other machines */
-    _Atomic uint64_t reasons;
-    _Atomic uint64_t *said; /* [size]: which reason was the rank's last; 0 = none */
-    struct pollfd *ends;    /* [count], for hanging up */
-    bool meets;             /* it has its links */
-    _Atomic bool deaf;      /* the link to rank 0 has ended */
+    struct pollfd *ends; /* [count], for hanging up */
+    bool meets;          /* it has its links */
+    _Atomic bool deaf;   /* the link to rank 0 has ended */
 };
 
 static bool is_far(const weft_world *world, int rank)
@@ -196,24 +195,6 @@ static void alarm_world(weft_world *world)
     weft__error_restore(&said);
 }
 
-/* Behind the copy: who sees the count sees the card. */
-static void count_reason(weft__control *c, int from)
-{
-    uint64_t count = atomic_load(&c->reasons) + 1;
-    atomic_store(&c->said[from], count);
-    atomic_store(&c->reasons, count);
-}
-
-uint64_t weft__control_reasons(const weft_world *world)
-{
-    return world->control ? atomic_load(&world->control->reasons) : 0;
-}
-
-bool weft__control_has_said(const weft_world *world, int rank, uint64_t since)
-{
-    return world->control && atomic_load(&world->control->said[rank]) > since;
-}
-
 static bool hear_card(weft_world *world, int from, const void *content, size_t bytes)
 {
     card_letter letter = {0};
@@ -224,7 +205,7 @@ static bool hear_card(weft_world *world, int from, const void *content, size_t b
     weft__card_terms *terms = bytes > head ? &letter.terms : NULL;
     bool why = letter.left == WEFT__CARD_GAVE_UP || letter.left == WEFT__CARD_FAILED;
     if (letter.slot >= WEFT__CARDS || letter.left > WEFT__CARD_FAILED || (!terms && letter.left != WEFT__CARD_LEFT) ||
-        (terms && bytes != head + weft__card_terms_bytes(terms)) || (why && terms->verdict >= 0))
+        (terms && bytes != head + weft__card_terms_bytes(terms)) || (why && !weft__is_failure(terms->verdict)))
         return false;
     if (!is_far(world, from))
         return true;
@@ -232,12 +213,10 @@ static bool hear_card(weft_world *world, int from, const void *content, size_t b
     letter.terms.ranks[sizeof letter.terms.ranks - 1] = 0;
     letter.terms.backend[sizeof letter.terms.backend - 1] = 0;
     letter.terms.verdict_text[sizeof letter.terms.verdict_text - 1] = 0;
-    weft__card *card = &world->control->copies[from].cards[letter.slot];
-    weft__board_copy(card, (weft__card_key){letter.name, letter.ranks}, letter.incarnation, letter.left, terms);
-    if (why) {
-        count_reason(world->control, from);
+    weft__board_copy(&world->control->copies[from], letter.slot, (weft__card_key){letter.name, letter.ranks},
+                     letter.incarnation, letter.left, terms);
+    if (why)
         alarm_world(world);
-    }
     return true;
 }
 
@@ -247,7 +226,7 @@ static bool hear_board(weft_world *world, int from, const void *content, size_t 
     if (bytes != sizeof letter)
         return false;
     memcpy(&letter, content, bytes);
-    if (letter.state > WEFT__RANK_CLOSED || letter.aborted > WEFT_OK)
+    if (letter.state > WEFT__RANK_CLOSED || (letter.aborted != WEFT_OK && !weft__is_failure(letter.aborted)))
         return false;
     if (!is_far(world, from))
         return true;
@@ -259,21 +238,29 @@ static bool hear_board(weft_world *world, int from, const void *content, size_t 
     return true;
 }
 
-/* Its process has ended, and not closed its world before. */
-static void note_lost(weft_world *world, int rank)
+/* Its process has ended, and not closed its world before; or nothing is heard of it any more. */
+static void note_lost(weft_world *world, int rank, uint32_t how)
 {
-    if (rank == world->rank || atomic_exchange(&world->lost[rank], 1))
+    uint8_t was = 0;
+    if (rank == world->rank || !atomic_compare_exchange_strong(&world->lost[rank], &was, (uint8_t)how))
         return;
-    weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
+    weft__log(WEFT_LOG_INFO,
+              how == WEFT__LOST_ENDED ? "rank %d has ended without closing its world"
+                                      : "nothing is heard of rank %d any more",
+              rank);
     alarm_world(world);
 }
 
 /* Rank 0 alone finds that out. */
-static bool hear_lost(weft_world *world, int from, size_t bytes)
+static bool hear_lost(weft_world *world, int from, const void *content, size_t bytes)
 {
-    if (bytes != 0 || world->rank == 0)
+    uint32_t how;
+    if (bytes != sizeof how || world->rank == 0)
         return false;
-    note_lost(world, from);
+    memcpy(&how, content, sizeof how);
+    if (how != WEFT__LOST_ENDED && how != WEFT__LOST_SILENT)
+        return false;
+    note_lost(world, from, how);
     return true;
 }
 
@@ -307,7 +294,7 @@ static bool take_letter(weft_world *world, const weft__letter *letter, int link)
     case BOARD:
         return hear_board(world, letter->from, content, bytes);
     case LOST:
-        return hear_lost(world, letter->from, bytes);
+        return hear_lost(world, letter->from, content, bytes);
     default:
         return false;
     }
@@ -334,6 +321,7 @@ static void end_link(weft_world *world, int link, bool sound)
     pthread_mutex_lock(&c->lock);
     epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, c->links[link].fd, NULL);
     bool overrun = c->links[link].overrun;
+    uint32_t how = weft__socket_is_silence(c->links[link].error) ? WEFT__LOST_SILENT : WEFT__LOST_ENDED;
     weft__link_close(&c->links[link]);
     pthread_mutex_unlock(&c->lock);
     if (overrun)
@@ -346,13 +334,15 @@ static void end_link(weft_world *world, int link, bool sound)
         atomic_store(&c->deaf, true);
         weft__log(closed ? WEFT_LOG_INFO : WEFT_LOG_WARN,
                   "rank 0 has %s; of ranks on other machines this one hears no more",
-                  closed ? "closed its world" : "ended");
+                  closed                     ? "closed its world"
+                  : how == WEFT__LOST_SILENT ? "been silent for too long"
+                                             : "ended");
     }
     if (closed)
         return;
     if (world->rank == 0)
-        pass_on(world, LOST, link, &(int){EVERYBODY}, 1, NULL, 0);
-    note_lost(world, link);
+        pass_on(world, LOST, link, &(int){EVERYBODY}, 1, &how, sizeof how);
+    note_lost(world, link, how);
 }
 
 void weft__control_hear(weft_world *world, int link)
@@ -389,9 +379,8 @@ weft_result weft__control_open(weft_world *world)
     c->links = weft__alloc(count * sizeof *c->links);
     c->waits_to_send = weft__alloc(count * sizeof *c->waits_to_send);
     c->ends = weft__alloc(count * sizeof *c->ends);
-    c->said = weft__alloc(size * sizeof *c->said);
     c->copies = weft__map_pages(size * sizeof *c->copies);
-    if (!c->links || !c->waits_to_send || !c->ends || !c->said || !c->copies)
+    if (!c->links || !c->waits_to_send || !c->ends || !c->copies)
         return WEFT_E_NO_MEMORY;
     c->count = (int)count;
     for (int i = 0; i < c->count; i++)
@@ -492,7 +481,6 @@ void weft__control_close(weft_world *world)
     free(c->links);
     free(c->waits_to_send);
     free(c->ends);
-    free((void *)c->said);
     pthread_mutex_destroy(&c->lock);
     free(c);
     world->control = NULL;

@@ -21,11 +21,6 @@ void weft__control_say_closed(weft_world *world);
 /* Once the engine has stopped. */
 void weft__control_close(weft_world *world);
 
-/* How often a rank of another machine has said why a comm failed, or was not made; any rank, of any comm. */
-uint64_t weft__control_reasons(const weft_world *world);
-/* Has @p rank said one since there were so many? */
-bool weft__control_has_said(const weft_world *world, int rank, uint64_t since);
-
 /* Can it still be heard what @p rank has to say? */
 bool weft__control_hears(const weft_world *world, int rank);
 /* A card of this rank has changed: those of @p ranks (NULL = all) that are on other machines get it. Without a control

@@ -14,12 +14,13 @@
 #include "seat.h"
 #include "watchdog.h"
 
-#define SPIN_NS  50000 /* callers before they sleep, with a core a rank: about twice what a wake costs */
-#define YIELDS   100   /* the same with more ranks than cores */
-#define SLICE_NS 20000 /* longest time between two looks at who wants the seat */
-#define SLEEP_MS 1000  /* longest sleep: deadlines are looked at in between */
-#define LOOK_US  1000  /* the same while callers return, who move everything along themselves */
-#define AWAY_NS  50000 /* those who have not come for so long do not */
+#define SPIN_NS  50000   /* callers before they sleep, with a core a rank: about twice what a wake costs */
+#define YIELDS   100     /* the same with more ranks than cores */
+#define SLICE_NS 20000   /* longest time between two looks at who wants the seat */
+#define SLEEP_MS 1000    /* longest sleep: deadlines are looked at in between */
+#define SERVE_NS 1000000 /* in the seat, before it hears of what has come from elsewhere: lost ranks, letters */
+#define LOOK_US  1000    /* the same while callers return, who move everything along themselves */
+#define AWAY_NS  50000   /* those who have not come for so long do not */
 
 /* What an event is about: kind, and which. */
 enum { ENGINE_BELL, ENGINE_LOOKS, RANK_ENDS, WIRE_HAS_SOMETHING, LETTER_HAS_COME };
@@ -31,27 +32,35 @@ static void note_lost_rank(weft_world *world, int rank)
     if (atomic_load(&world->boards[rank]->state) == WEFT__RANK_CLOSED)
         return; /* it closed its world before it ended */
     weft__log(WEFT_LOG_INFO, "rank %d has ended without closing its world", rank);
-    atomic_store(&world->lost[rank], 1);
+    atomic_store(&world->lost[rank], WEFT__LOST_ENDED);
     atomic_store(&world->progress.verdicts, 1);
 }
 
-/* Be in the seat while something is due and nobody else wants it. */
-static void serve(weft_world *world)
+/* May it stay in the seat? */
+static bool may_stay(const weft__progress *p, uint64_t until)
+{
+    return atomic_load(&p->wanted) == 0 && weft__ticks() < until;
+}
+
+/* Be in the seat while something is due and nobody else wants it. True: something still is, it has to come back. */
+static bool serve(weft_world *world)
 {
     weft__progress *p = &world->progress;
+    uint64_t until = weft__ticks() + (uint64_t)(SERVE_NS / p->ns_per_tick);
     weft__seat_set_asleep(world, WEFT__AWAKE);
     bool due;
     do {
-        while (atomic_load(&p->wanted) == 0 && weft__seat_once(world))
+        while (may_stay(p, until) && weft__seat_once(world))
             ;
         weft__watchdog_look(world);
         due = weft__seat_leave_unless_due(world);
-    } while (due && atomic_load(&p->wanted) == 0);
-    if (due) {
+    } while (due && may_stay(p, until));
+    if (!due)
+        return false;
+    if (atomic_load(&p->wanted))
         weft__seat_expect_callers(p);
-        atomic_store(&p->seat, 0);
-        weft__seat_wake_engine(world); /* come back when the other has had it */
-    }
+    atomic_store(&p->seat, 0);
+    return true;
 }
 
 static void hear(weft_world *world)
@@ -84,10 +93,11 @@ static void *engine_main(void *argument)
     weft__progress *p = &world->progress;
     weft__log_rank(world->rank);
     bool populates = false; /* a piece of what the others have added to their heaps, between two turns */
+    bool due = false;       /* something is, in the seat */
     while (!atomic_load(&p->stop)) {
         struct epoll_event events[16];
-        int n = epoll_wait(p->epoll_fd, events, 16, populates ? 0 : weft__wires_sleep_ms(world, SLEEP_MS));
-        bool carried = false;
+        int n = epoll_wait(p->epoll_fd, events, 16, populates || due ? 0 : weft__wires_sleep_ms(world, SLEEP_MS));
+        bool carried = false, slept = n == 0 && !populates && !due;
         for (int i = 0; i < n; i++) {
             int index = (int)(uint32_t)events[i].data.u64;
             switch (events[i].data.u64 >> 32) {
@@ -108,14 +118,15 @@ static void *engine_main(void *argument)
                 break;
             }
         }
-        if (carried && n == 1) {
+        if (carried && n == 1 && !due)
             continue;
-        } else if (weft__seat_try(p)) {
-            if (n == 0 && !populates) {
+        due = false;
+        if (weft__seat_try(p)) {
+            if (slept) {
                 weft__seat_suspect(world, WEFT__ENGINE_SLEEPS);
                 weft__wires_doubt(world);
             }
-            serve(world);
+            due = serve(world);
         } else if (atomic_load(&p->verdicts)) {
             weft__segment_wake(world->own);
         }

@@ -14,6 +14,7 @@
 #define ROUNDS_OF_WATCH 256 /* between two looks at deadlines while there is always something to do */
 #define PRESENCES       3   /* callers that have returned are expected to so often again */
 #define LOOK_US         200 /* a ring that is put off: ten times what a timer costs */
+#define ROUNDS_TO_LEAVE 8   /* what each moves may be due to the one before; then whoever leaves has done enough */
 
 /* ------------------------------------------------------------------------------------------- works */
 
@@ -220,7 +221,7 @@ bool weft__seat_leave_unless_due(weft_world *world)
     weft__progress *p = &world->progress;
     if (p->attention && weft__seat_once(world) && p->attention) /* not armed, or peers would ring in between */
         return true;
-    for (;;) {
+    for (int round = 0; round < ROUNDS_TO_LEAVE; round++) {
         bool armed = is_needed(p) && world->own;
         weft__seat_set_asleep(world, armed ? WEFT__ENGINE_SLEEPS : WEFT__AWAKE);
         bool moved = weft__seat_once(world);
@@ -240,6 +241,8 @@ bool weft__seat_leave_unless_due(weft_world *world)
         if (!is_left_alone(world, armed) || !weft__seat_try(p))
             return false;
     }
+    weft__seat_set_asleep(world, WEFT__AWAKE);
+    return true;
 }
 
 void weft__seat_leave_as_found(weft_world *world)

@@ -5,6 +5,19 @@
  * goes: from then on whoever publishes something for this rank rings the engine's bell. So starting an operation costs
  * no system call unless there is something to do at once, and nothing is lost in between.
  *
+ * That look may move something, which may have something to do for others in turn, and who is woken by the bell may
+ * find the seat taken and give up: so it is taken again, a few times. Whoever leaves is not kept for longer, be it that
+ * some backend never comes to rest or that others ring all the time: what it leaves then is something to do at once.
+ *
+ * Why no wake is lost by that. Each publisher (of a work, a verdict, a sleep, a ring of a peer, something on a wire)
+ * publishes first and looks at the seat, or at `asleep`, behind it; whoever leaves gives the seat up first and looks at
+ * what is published behind that. All are sequentially consistent, so one of the two sees the other:
+ *  - it gives up armed: publishers find `asleep` and ring, or is_left_alone() finds what they have published;
+ *  - it gives up unarmed, as nobody was needed: a sleeper or a work that came meanwhile is found there too;
+ *  - it gives up with something due, awake: nobody rings, so the engine is woken, or looks soon, once the seat is free.
+ *    A ring taken up by the engine before that finds the seat taken; the one behind it does not;
+ *  - the engine itself gives up with something due: it does not sleep, but hears of what has come, and comes back.
+ *
  * If there is something to do at once, the engine is rung. But callers that come back again and again, with small
  * operations while a large one is under way, move that along themselves, and share a core with the engine: each ring
  * would take it from them. So as long as they are in the seat for longer than they were away from it, who leaves it

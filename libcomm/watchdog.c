@@ -156,17 +156,41 @@ static void fail_if_said(weft_comm *comm, int rank)
                           weft__verdict_told(card.terms.verdict_text, rank, text, sizeof text));
 }
 
-/* Libraries for GPUs tell nobody that one member has failed, and a wire not those whom it does not reach. */
-static bool may_stay_unheard(const weft_comm *comm)
+/* Backends tell their own in their own ways, if they can: a library for GPUs tells nobody, a wire not those whom it
+ * does not reach. So whatever a comm is carried by, each rank says why it failed on its card, and the others look
+ * there: at those of ranks that have said something new, once for each comm. What such a rank did before still counts,
+ * so that they look once all backends were moved along since it was noticed. */
+static void notice_reasons(weft_world *world)
 {
-    return comm->gpu || comm->instance->wire.fd >= 0;
+    for (int r = 0; world->said && r < world->size; r++) {
+        uint32_t count = r == world->rank ? 0 : atomic_load(&world->boards[r]->reasons);
+        if (count == world->said[r].count)
+            continue;
+        world->said[r] = (weft__said){count, ++world->reasons};
+        world->reasons_round = world->progress.rounds;
+        atomic_store(&world->progress.verdicts, 1);
+    }
 }
 
-static void look_for_verdicts(weft_comm *comm)
+static void let_reasons_count(weft_world *world)
 {
-    for (int i = 0; comm->connected && comm->card && i < comm->size; i++)
-        if (i != comm->rank && atomic_load(&comm->verdict) == WEFT_OK)
+    if (world->progress.rounds != world->reasons_round)
+        world->reasons_due = world->reasons;
+    if (world->reasons_due != world->reasons)
+        atomic_store(&world->progress.verdicts, 1); /* in the next round */
+}
+
+static void fail_if_told(weft_world *world, weft_comm *comm)
+{
+    uint64_t since = comm->reasons, due = world->reasons_due;
+    if (since == due || !comm->connected || !comm->card)
+        return;
+    comm->reasons = due;
+    for (int i = 0; i < comm->size && atomic_load(&comm->verdict) == WEFT_OK; i++) {
+        uint64_t last = world->said[comm->ranks[i]].last;
+        if (last > since) /* or a later one is not due yet, but what it said before is there, too */
             fail_if_said(comm, comm->ranks[i]);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------- looking */
@@ -178,6 +202,7 @@ void weft__watchdog_look(weft_world *world)
     if (now - p->watched_ns < LOOK_EVERY_NS)
         return;
     p->watched_ns = now;
+    notice_reasons(world);
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
         const weft_op *oldest = NULL;
         for (uint32_t i = 0; comm->slots && i < comm->slots->count; i++) {
@@ -191,35 +216,25 @@ void weft__watchdog_look(weft_world *world)
         }
         if (oldest)
             look_for_difference(comm, oldest);
-        if (!comm->aborted && may_stay_unheard(comm))
-            look_for_verdicts(comm);
     }
 }
 
 static void fail_if_lost(weft_world *world, weft_comm *comm)
 {
-    for (int i = 0; i < comm->size; i++)
-        if (world->lost && atomic_load(&world->lost[comm->ranks[i]]))
-            weft_backend_fail(comm, WEFT_E_PEER_LOST, "rank %d has ended; comm %s is lost", comm->ranks[i], comm->name);
-}
-
-/* Members on other machines say on their cards that it has failed, or that they could not connect; those on this one
- * have other ways. */
-static void fail_if_told(weft_world *world, weft_comm *comm)
-{
-    uint64_t reasons = weft__control_reasons(world), since = comm->reasons;
-    if (reasons == since || !comm->connected)
-        return;
-    comm->reasons = reasons;
-    for (int i = 0; i < comm->size; i++) {
-        int rank = comm->ranks[i];
-        if (weft__control_has_said(world, rank, since))
-            fail_if_said(comm, rank);
+    for (int i = 0; world->lost && i < comm->size && atomic_load(&comm->verdict) == WEFT_OK; i++) {
+        int rank = comm->ranks[i], how = atomic_load(&world->lost[rank]);
+        if (how == WEFT__LOST_SILENT)
+            weft_backend_fail(comm, WEFT_E_TIMEOUT, "nothing is heard of rank %d any more; comm %s is lost", rank,
+                              comm->name);
+        else if (how)
+            weft_backend_fail(comm, WEFT_E_PEER_LOST, "rank %d has ended; comm %s is lost", rank, comm->name);
     }
 }
 
 void weft__watchdog_carry_out(weft_world *world)
 {
+    notice_reasons(world);
+    let_reasons_count(world);
     for (weft_comm *comm = world->comms; comm; comm = comm->next) {
         fail_if_lost(world, comm);
         fail_if_told(world, comm);

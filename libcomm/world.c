@@ -209,6 +209,7 @@ static void unmap_segments(weft_world *world)
     free(world->segments);
     free(world->boards);
     free((void *)world->lost);
+    free(world->said);
 }
 
 void weft_world_close(weft_world *world)
@@ -251,7 +252,7 @@ void weft_world_close(weft_world *world)
 
 weft_result weft_world_abort(weft_world *world, weft_result result, const char *why)
 {
-    if (!world || !why || result >= 0)
+    if (!world || !why || !weft__is_failure((int)result))
         return weft__fail(WEFT_E_INVALID, "a world is aborted with a failure and a reason, not with %s",
                           weft_result_string(result));
     WEFT_TRY(weft__world_alive(world));

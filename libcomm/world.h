@@ -28,6 +28,15 @@ typedef struct weft__name_use {
     struct weft__name_use *next;
 } weft__name_use;
 
+/* How a rank was lost. */
+enum { WEFT__LOST_ENDED = 1, WEFT__LOST_SILENT = 2 };
+
+/* How often a rank had said why a comm failed (weft__board.reasons), and which of all reasons its last one was. */
+typedef struct weft__said {
+    uint32_t count;
+    uint64_t last;
+} weft__said;
+
 struct weft_world {
     const uint64_t *guard; /* reads WEFT__GUARD here, 0 in a child of fork() */
     int rank, size;
@@ -41,7 +50,7 @@ struct weft_world {
     weft__segment *own;
     weft__heap heap;
     weft__board **boards;   /* [rank]: in its segment, or a copy */
-    _Atomic uint8_t *lost;  /* [rank]: has ended */
+    _Atomic uint8_t *lost;  /* [rank]: WEFT__LOST_*; 0 = it is not */
     weft__control *control; /* NULL: all ranks are on this machine */
 
     weft__device *gpu;      /* opened when it is first asked for, */
@@ -57,8 +66,12 @@ struct weft_world {
     int backends_tried; /* of the registry's */
     weft__work_pool works;
 
-    weft_comm *comms;     /* list; the seat's */
-    weft_comm *destroyed; /* list: comms that other ranks may still look at; the seat's */
+    weft_comm *comms;       /* list; the seat's */
+    weft__said *said;       /* [rank]: what was noticed of why comms failed; the seat's, */
+    uint64_t reasons;       /* how many there were of all ranks, */
+    uint64_t reasons_due;   /* how many of them count, */
+    uint32_t reasons_round; /* and in which round the last was noticed */
+    weft_comm *destroyed;   /* list: comms that other ranks may still look at; the seat's */
     weft__name_use *names;
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */

@@ -86,8 +86,9 @@ static weft_result alloc_tables(weft_world *world)
     world->segments = weft__alloc(size * sizeof *world->segments);
     world->boards = weft__alloc(size * sizeof *world->boards);
     world->lost = weft__alloc(size * sizeof *world->lost);
-    return world->segments && world->boards && world->lost ? weft__heap_open(&world->heap, world->own)
-                                                           : WEFT_E_NO_MEMORY;
+    world->said = weft__alloc(size * sizeof *world->said);
+    return world->segments && world->boards && world->lost && world->said ? weft__heap_open(&world->heap, world->own)
+                                                                          : WEFT_E_NO_MEMORY;
 }
 
 /* Every step is agreed on, so that one rank's failure is everybody's verdict. */

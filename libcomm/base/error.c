@@ -61,6 +61,11 @@ const char *weft_result_string(weft_result result)
     return "?";
 }
 
+bool weft__is_failure(int result)
+{
+    return result < 0 && strcmp(weft_result_string((weft_result)result), "?") != 0;
+}
+
 const char *weft_last_error(void)
 {
     return last_message;

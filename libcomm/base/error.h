@@ -2,6 +2,7 @@
 /* How a failure is told: the first to see it calls weft__fail(), everybody above passes the code up. */
 #ifndef WEFT_BASE_ERROR_H
 #define WEFT_BASE_ERROR_H
+#include <stdbool.h>
 #include <weft/result.h>
 
 /* Keep the message for weft_last_error(), log it, return @p result. errno is untouched. What a caller did wrong or may
@@ -11,6 +12,9 @@ weft_result weft__fail(weft_result result, const char *format, ...) WEFT_PRINTF(
 weft_result weft__fail_errno(const char *format, ...) WEFT_PRINTF(1, 2);
 /* Keep a message that was logged elsewhere (a verdict met again). */
 weft_result weft__fail_quietly(weft_result result, const char *message);
+
+/* Is it one of WEFT_E_*? For what comes from elsewhere. */
+bool weft__is_failure(int result);
 
 /* What weft_last_error() says: kept and put back by calls that do not fail, whatever goes wrong on their way. */
 typedef struct weft__last_error {

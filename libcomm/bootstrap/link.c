@@ -113,8 +113,9 @@ void weft__link_close(weft__link *link)
 /* ------------------------------------------------------------------------------------------- writing */
 
 /* How many bytes the socket took: all of them also if it is broken, which the reader finds out. */
-static size_t write_some(int fd, struct iovec *parts, size_t count)
+static size_t write_some(weft__link *link, struct iovec *parts, size_t count)
 {
+    int fd = link->fd;
     size_t all = 0;
     for (size_t i = 0; i < count; i++)
         all += parts[i].iov_len;
@@ -127,6 +128,7 @@ static size_t write_some(int fd, struct iovec *parts, size_t count)
         return (size_t)n;
     if (errno == EAGAIN || errno == EWOULDBLOCK)
         return 0;
+    link->error = link->error || errno == EPIPE ? link->error : errno;
     shutdown(fd, SHUT_RDWR); /* what was lost would leave the rest without sense */
     return all;
 }
@@ -143,7 +145,7 @@ bool weft__link_flush(weft__link *link)
 {
     weft__letters *out = &link->out;
     while (link->fd >= 0 && out->begin < out->end) {
-        size_t n = write_some(link->fd, &(struct iovec){out->bytes + out->begin, out->end - out->begin}, 1);
+        size_t n = write_some(link, &(struct iovec){out->bytes + out->begin, out->end - out->begin}, 1);
         if (n == 0)
             return false;
         out->begin += n;
@@ -202,7 +204,7 @@ static bool send_or_put(weft__link *link, const weft__letter *head, const int *a
     };
     size_t count = sizeof parts / sizeof *parts;
     bool direct = at_once && link->out.begin == link->out.end;
-    size_t written = direct ? write_some(link->fd, parts, count) : 0;
+    size_t written = direct ? write_some(link, parts, count) : 0;
     return written == head->bytes || put(link, parts, count, head->bytes, written);
 }
 
@@ -230,6 +232,8 @@ bool weft__link_receive(weft__link *link)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return true;
+        if (n < 0)
+            link->error = link->error ? link->error : errno;
         if (n <= 0)
             return false;
         in->end += (size_t)n;

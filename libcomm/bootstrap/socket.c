@@ -13,6 +13,12 @@
 
 #define FDS_MAX 8
 
+bool weft__socket_is_silence(int error)
+{
+    return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
+           error == EHOSTDOWN;
+}
+
 bool weft__socket_wait(int fd, short events, uint64_t deadline_ns)
 {
     for (;;) {

@@ -40,6 +40,17 @@ static uint64_t name_of(weft__card_key key)
     return key.name ? key.name : 1;
 }
 
+/* Of a key that nobody has: 0. Another name may have the same one. */
+static uint32_t mark_of(weft__card_key key)
+{
+    return (uint32_t)(name_of(key) >> 32 ^ name_of(key)) | 1;
+}
+
+static weft__board *board_of(weft__card *card)
+{
+    return (weft__board *)((char *)(card - card->index) - offsetof(weft__board, cards));
+}
+
 static bool has_key(const weft__card *card, weft__card_key key)
 {
     return atomic_load(&card->name) == name_of(key) && atomic_load(&card->ranks) == key.ranks;
@@ -61,12 +72,19 @@ static weft__card *to_be_had(weft__board *board)
     return first;
 }
 
+static void clear_key(weft__card *card)
+{
+    atomic_store(&board_of(card)->marks[card->index], 0);
+    atomic_store(&card->name, 0);
+}
+
 weft__card *weft__board_take(weft__board *board)
 {
     weft__card *card = to_be_had(board);
     if (!card)
         return NULL;
-    atomic_store(&card->name, 0);
+    card->index = (uint32_t)(card - board->cards);
+    clear_key(card);
     atomic_store(&card->left, WEFT__CARD_STAYS);
     card->use = WEFT__CARD_TAKEN;
     return card;
@@ -87,6 +105,13 @@ static void put_key(weft__card *card, weft__card_key key, uint32_t incarnation)
     atomic_store(&card->incarnation, incarnation);
     atomic_store(&card->ranks, key.ranks);
     atomic_store(&card->name, name_of(key));
+    atomic_store(&board_of(card)->marks[card->index], mark_of(key));
+}
+
+/* Behind what the card says: who sees the count sees it. */
+static void count_reason(weft__card *card)
+{
+    atomic_fetch_add(&board_of(card)->reasons, 1);
 }
 
 void weft__board_post(weft__card *card, weft__card_key key, uint32_t incarnation, const weft__card_terms *terms)
@@ -104,6 +129,7 @@ void weft__board_give_up(weft__card *card, const weft__card_terms *terms)
 {
     write_terms(card, terms);
     atomic_store(&card->left, WEFT__CARD_GAVE_UP);
+    count_reason(card);
 }
 
 void weft__board_renew(weft__card *card, const weft__card_terms *terms)
@@ -115,6 +141,7 @@ void weft__board_fail(weft__card *card, const weft__card_terms *terms)
 {
     write_terms(card, terms);
     atomic_store(&card->left, WEFT__CARD_FAILED);
+    count_reason(card);
 }
 
 void weft__board_abort(weft__board *board, weft_result result, const char *text)
@@ -128,7 +155,7 @@ void weft__board_remove(weft__card *card, uint64_t spent)
 {
     bool met = atomic_load(&card->left) == WEFT__CARD_LEFT;
     if (met)
-        atomic_store(&card->name, 0);
+        clear_key(card);
     card->spent = spent;
     card->use = met ? WEFT__CARD_FREE : WEFT__CARD_SPENT;
 }
@@ -138,20 +165,24 @@ static bool is_of(const weft__card *card, weft__card_key key, uint32_t incarnati
     return has_key(card, key) && atomic_load(&card->incarnation) == incarnation;
 }
 
-void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation, uint32_t left,
+void weft__board_copy(weft__board *board, uint32_t index, weft__card_key key, uint32_t incarnation, uint32_t left,
                       const weft__card_terms *terms)
 {
+    weft__card *card = &board->cards[index];
+    card->index = index;
     bool same = is_of(card, key, incarnation);
     if (!same) {
         if (!terms)
             return; /* what was there before it was not heard of */
-        atomic_store(&card->name, 0);
+        clear_key(card);
     }
     if (terms)
         write_terms(card, terms);
     atomic_store(&card->left, left);
     if (!same)
         put_key(card, key, incarnation);
+    if (left == WEFT__CARD_GAVE_UP || left == WEFT__CARD_FAILED)
+        count_reason(card);
 }
 
 /* ---- the others ---- */
@@ -159,9 +190,10 @@ void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation
 static const weft__card *find(const weft__board *board, weft__card_key key, uint32_t incarnation)
 {
     const weft__card *latest = NULL;
+    uint32_t mark = mark_of(key);
     for (int i = 0; i < WEFT__CARDS; i++) {
         const weft__card *card = &board->cards[i];
-        if (!has_key(card, key))
+        if (atomic_load(&board->marks[i]) != mark || !has_key(card, key))
             continue;
         if (atomic_load(&card->incarnation) == incarnation)
             return card;
@@ -203,8 +235,11 @@ bool weft__board_look(const weft__board *board, weft__card_key key, uint32_t inc
 bool weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
                             weft__card_key *rival_out, weft__card_view *view)
 {
+    uint32_t mark = mark_of(key);
     for (int i = 0; i < WEFT__CARDS; i++) {
         const weft__card *card = &board->cards[i];
+        if (atomic_load(&board->marks[i]) != mark)
+            continue;
         weft__card_key other = {key.name, atomic_load(&card->ranks)};
         if (other.ranks == key.ranks || !has_key(card, other) || !look_at(card, other, view))
             continue;

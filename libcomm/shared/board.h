@@ -59,6 +59,7 @@ typedef struct weft__card {
     _Atomic uint32_t incarnation; /* which comm of that key it is: how often its owner has come to make one, from 1 */
     _Atomic uint32_t left;        /* WEFT__CARD_*; who has left or given up looks at nothing of the others any more */
     enum { WEFT__CARD_FREE, WEFT__CARD_TAKEN, WEFT__CARD_SPENT } use; /* the owner's; spent: posted, and to be had */
+    uint32_t index;                                                   /* the owner's: of it on the board */
     uint64_t spent;                                                   /* the owner's: since when */
     _Atomic uint64_t terms[WEFT__CARD_WORDS];
 } weft__card;
@@ -70,6 +71,8 @@ typedef struct weft__board {
     _Atomic int32_t aborted; /* the rank has aborted its world, with this result; */
     uint64_t aborted_ns;     /* when, as of this machine's CLOCK_MONOTONIC, and why: written before */
     char aborted_text[256];
+    _Atomic uint32_t reasons; /* how often the owner has said on a card why it gave a comm up, or why one failed */
+    _Alignas(WEFT__LINE) _Atomic uint32_t marks[WEFT__CARDS]; /* of the names on them: whoever looks reads few cards */
     _Alignas(WEFT__LINE) weft__card cards[WEFT__CARDS];
 } weft__board;
 
@@ -99,8 +102,9 @@ void weft__board_renew(weft__card *card, const weft__card_terms *terms);
  * then; the one with the lowest @p spent is had first. */
 void weft__board_remove(weft__card *card, uint64_t spent);
 
-/* Keep a copy of a card of another machine. @p terms may be NULL if they are those of the copy that is kept. */
-void weft__board_copy(weft__card *card, weft__card_key key, uint32_t incarnation, uint32_t left,
+/* Keep a copy of a card of another machine, which is number @p index there. @p terms may be NULL if they are those of
+ * the copy that is kept. */
+void weft__board_copy(weft__board *board, uint32_t index, weft__card_key key, uint32_t incarnation, uint32_t left,
                       const weft__card_terms *terms);
 
 /* The others'. */

@@ -197,6 +197,9 @@ static void cannot_start(weft_world *world, void *argument)
                  WEFT_E_UNSUPPORTED);
     CHECK_HAS(weft_last_error(), "comm outside: backend idle carries no p2p messages");
     CHECK_OK(weft_comm_error(comm, NULL, 0)); /* nothing was started, nothing has failed */
+    weft_comm *both = all_ranks(world, "both", NULL);
+    CHECK_OK(weft_barrier_run(both, WEFT_STREAM_HOST)); /* so much for both, before one fails it for both */
+    weft_comm_destroy(both);
     CHECK_RESULT(weft_barrier_run(comm, WEFT_STREAM_HOST), WEFT_E_UNSUPPORTED);
     CHECK_RESULT(weft_comm_error(comm, text, sizeof text), WEFT_E_UNSUPPORTED);
     CHECK_HAS(text, "backend idle did not take an operation");
@@ -248,6 +251,56 @@ TEST(a_backend_without_progress_and_explain_is_late_for_no_reason)
                                                    .comm_create = make_keeper, .comm_connect = connect_all,
                                                    .comm_abort = give_back, .comm_destroy = free, .start = keep}));
     ranks_as_threads(2, NULL, never_ends, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- failing */
+
+/* It tells the others nothing of that, and has no descriptor: they read it on this rank's card. */
+static void one_gives_up(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm;
+    CHECK_OK(make_comm(world, "secret", 20000, &comm));
+    if (weft_world_rank(world) == 1)
+        CHECK_OK(weft_comm_abort_because(comm, "of the weather"));
+    CHECK_RESULT(weft_barrier_run(comm, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    CHECK_HAS(weft_last_error(), "was aborted by rank 1: of the weather");
+    weft_comm_destroy(comm);
+}
+
+TEST(a_failure_is_heard_of_whatever_the_backend_tells)
+{
+    mute();
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("secret"), .query = query_collectives, .open = open_world,
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_abort = give_back, .comm_destroy = free, .start = keep}));
+    ranks_both_ways(2, one_gives_up, NULL);
+}
+
+/* What a backend fails a comm with may come from anywhere. */
+static void fails_with_nonsense(weft_world *world, void *argument)
+{
+    static const int results[] = {WEFT_OK, WEFT_PENDING, 17, -17, -1000};
+    (void)argument;
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        weft_comm *comm;
+        char text[256];
+        CHECK_OK(make_comm(world, "nonsense", 20000, &comm));
+        weft_backend_fail(comm, (weft_result)results[i], "so it was said");
+        CHECK_RESULT(weft_barrier_run(comm, WEFT_STREAM_HOST), WEFT_E_BUG);
+        CHECK_INT(weft_comm_error(comm, text, sizeof text), WEFT_E_BUG);
+        CHECK_HAS(text, "so it was said (told as result ");
+        weft_comm_destroy(comm);
+    }
+}
+
+TEST(a_verdict_that_is_no_failure_is_one)
+{
+    mute();
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("nonsense"), .query = query_collectives, .open = open_world,
+                                                   .comm_create = make_keeper, .comm_connect = connect_all,
+                                                   .comm_abort = give_back, .comm_destroy = free, .start = keep}));
+    ranks_as_threads(2, NULL, fails_with_nonsense, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- connecting */

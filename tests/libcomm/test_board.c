@@ -148,30 +148,73 @@ TEST(cards_run_out_and_those_that_were_spent_first_are_had_again)
     free_board(board);
 }
 
+/* Cards lie far apart, and a comm may have a thousand members whose boards are looked at: whoever looks reads none of
+ * another name. */
+TEST(who_looks_reads_no_cards_of_other_names)
+{
+    weft__board *board = new_board();
+    weft__card *card;
+    weft__card_view view;
+    weft__card_key rival;
+    for (int i = 0; i < WEFT__CARDS; i++)
+        post(board, &card, key, (uint32_t)i + 1);
+    size_t head = offsetof(weft__board, cards) / WEFT__PAGE * WEFT__PAGE + WEFT__PAGE;
+    CHECK(mprotect((char *)board + head, sizeof *board / WEFT__PAGE * WEFT__PAGE - head, PROT_NONE) == 0);
+    CHECK(!weft__board_look(board, third_key, 1, &view));
+    CHECK(weft__board_has_left(board, third_key, 1));
+    CHECK_INT(weft__board_latest(board, third_key), 0);
+    CHECK(!weft__board_find_rival(board, third_key, 0, 0, &rival, &view));
+    CHECK(mprotect((char *)board + head, sizeof *board / WEFT__PAGE * WEFT__PAGE - head, PROT_READ | PROT_WRITE) == 0);
+    CHECK(weft__board_look(board, key, 200, &view) && view.incarnation == 200);
+    free_board(board);
+}
+
+/* Who watches for reasons looks at one number a board. */
+TEST(a_board_counts_the_reasons_on_its_cards)
+{
+    weft__board *board = new_board();
+    weft__card *card;
+    weft__card_terms terms = terms_of(1);
+    post(board, &card, key, 1);
+    weft__board_renew(card, &terms);
+    CHECK_INT(atomic_load(&board->reasons), 0);
+    weft__card_say_why(&terms, WEFT_E_ABORTED, "because");
+    weft__board_fail(card, &terms);
+    CHECK_INT(atomic_load(&board->reasons), 1);
+    weft__board_leave(card);
+    CHECK_INT(atomic_load(&board->reasons), 1);
+    weft__board_copy(board, 5, key, 2, WEFT__CARD_STAYS, &terms);
+    CHECK_INT(atomic_load(&board->reasons), 1);
+    weft__board_copy(board, 5, key, 2, WEFT__CARD_GAVE_UP, &terms);
+    CHECK_INT(atomic_load(&board->reasons), 2);
+    weft__board_copy(board, 5, key, 2, WEFT__CARD_LEFT, NULL);
+    CHECK_INT(atomic_load(&board->reasons), 2);
+    free_board(board);
+}
+
 /* ------------------------------------------------------------------------------------------- copies */
 
 TEST(a_copy_says_what_the_card_says)
 {
     weft__board *board = new_board();
-    weft__card *card = &board->cards[17];
     weft__card_terms terms = terms_of(4);
     weft__card_view view;
-    weft__board_copy(card, key, 4, WEFT__CARD_LEFT, NULL); /* of a card that was not heard of */
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_LEFT, NULL); /* of a card that was not heard of */
     CHECK(!weft__board_look(board, key, 4, &view));
-    weft__board_copy(card, key, 4, WEFT__CARD_STAYS, &terms);
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_STAYS, &terms);
     CHECK(weft__board_look(board, key, 4, &view));
     expect_number(&view.terms, 4);
-    weft__board_copy(card, key, 4, WEFT__CARD_LEFT, NULL);
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_LEFT, NULL);
     CHECK(weft__board_look(board, key, 4, &view));
     expect_number(&view.terms, 4);
     CHECK_INT(view.left, WEFT__CARD_LEFT);
     terms = terms_of(5);
-    weft__board_copy(card, key, 5, WEFT__CARD_STAYS, &terms); /* the same comm, made again */
+    weft__board_copy(board, 17, key, 5, WEFT__CARD_STAYS, &terms); /* the same comm, made again */
     CHECK(weft__board_look(board, key, 4, &view));
     CHECK_INT(view.incarnation, 5);
     expect_number(&view.terms, 5);
     terms = terms_of(6);
-    weft__board_copy(card, third_key, 6, WEFT__CARD_STAYS, &terms); /* and another one */
+    weft__board_copy(board, 17, third_key, 6, WEFT__CARD_STAYS, &terms); /* and another one */
     CHECK(!weft__board_look(board, key, 5, &view));
     CHECK(weft__board_look(board, third_key, 6, &view));
     free_board(board);
@@ -195,10 +238,10 @@ static void *write_cards(void *argument)
         weft__card_terms terms = terms_of(n);
         weft__card_key k = n % 3 ? key : third_key;
         if (r->copies) {
-            weft__board_copy(&r->board->cards[0], k, n, WEFT__CARD_STAYS, &terms);
+            weft__board_copy(r->board, 0, k, n, WEFT__CARD_STAYS, &terms);
             weft__card_say_why(&terms, -1 - (int)(n % 20), terms.ranks);
-            weft__board_copy(&r->board->cards[0], k, n, WEFT__CARD_FAILED, &terms);
-            weft__board_copy(&r->board->cards[0], k, n, WEFT__CARD_LEFT, NULL);
+            weft__board_copy(r->board, 0, k, n, WEFT__CARD_FAILED, &terms);
+            weft__board_copy(r->board, 0, k, n, WEFT__CARD_LEFT, NULL);
         } else {
             weft__card *card = weft__board_take(r->board);
             weft__board_post(card, k, n, &terms);
@@ -277,7 +320,7 @@ TEST(boards_take_the_memory_of_what_is_on_them)
     weft__card_terms terms = terms_of(1);
     weft__card_view view;
     for (int r = 0; r < RANKS; r++) {
-        weft__board_copy(&boards[r].cards[0], key, 1, WEFT__CARD_STAYS, &terms);
+        weft__board_copy(&boards[r], 0, key, 1, WEFT__CARD_STAYS, &terms);
         CHECK(!weft__board_look(&boards[r], third_key, 1, &view)); /* all cards were looked at */
     }
     long used = resident_kib() - before;

@@ -165,6 +165,7 @@ static void clear_away(weft_world *world, void *argument)
     char said[512];
     snprintf(said, sizeof said, "%s", weft_last_error());
     CHECK_HAS(said, "cleared");
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST)); /* the other has been told so, too */
     CHECK_OK(weft_comm_abort(comm));
     CHECK_STR(weft_last_error(), said);
     weft_comm_destroy(comm);

@@ -366,10 +366,12 @@ TEST(a_small_operation_rings_each_sleeper_once_at_most)
 
 /* ------------------------------------------------------------------------------------------- hot paths */
 
+/* Over that backend. */
 static void steady_steps(weft_world *world, void *argument)
 {
-    (void)argument;
-    weft_comm *comm = all_ranks(world, "steady", NULL), *second = all_ranks(world, "second", NULL);
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    config.backend = argument;
+    weft_comm *comm = all_ranks(world, "steady", &config), *second = all_ranks(world, "second", &config);
     int rank = weft_world_rank(world), ranks = weft_world_size(world);
     void *memory;
     CHECK_OK(weft_memory_alloc(world, 2 << 20, &memory));
@@ -412,6 +414,12 @@ static void steady_steps(weft_world *world, void *argument)
 
 TEST(a_hundred_steady_steps_allocate_and_lock_nothing)
 {
-    ranks_as_threads(2, NULL, steady_steps, NULL);
-    ranks_as_threads(4, NULL, steady_steps, NULL);
+    ranks_as_threads(2, NULL, steady_steps, "local");
+    ranks_as_threads(4, NULL, steady_steps, "local");
+}
+
+TEST(a_hundred_steady_steps_over_sockets_allocate_and_lock_nothing)
+{
+    ranks_as_threads(2, NULL, steady_steps, "tcp");
+    ranks_as_threads(4, NULL, steady_steps, "tcp");
 }

@@ -19,65 +19,10 @@
 #include "base/clock.h"
 #include "bootstrap/socket.h"
 #include "harness/ranks.h"
+#include "tcp.h"
 #include "world.h"
 
-enum { SILENT = 100, COUNT = 300000 };
-#define PATIENCE_NS 10000000000ull
-
-static weft__tcp *tcp_of(const weft_world *world)
-{
-    for (int i = 0; i < world->backend_count; i++)
-        if (strcmp(world->backends[i].table->name, "tcp") == 0)
-            return ((const weft__net *)world->backends[i].state)->carries;
-    FAIL("the world has no backend tcp");
-}
-
-static weft_comm *comm_of(weft_world *world, const char *name, const int *ranks, int count)
-{
-    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
-    weft_comm *comm;
-    config.backend = "tcp";
-    CHECK_OK(weft_comm_create(world, name, ranks, count, &config, &comm));
-    return comm;
-}
-
-/* Ranks 0 and 1 meet over tcp before rank 2 hears where rank 0 is; NULL on the others. */
-static weft_comm *first_two(weft_world *world)
-{
-    static const int pair[] = {0, 1};
-    return weft_world_rank(world) < 2 ? comm_of(world, "early", pair, 2) : NULL;
-}
-
-/* Others are going to be told of one place of this rank. */
-static weft__tcp *at_loopback_alone(const weft_world *world)
-{
-    weft__tcp *tcp = tcp_of(world);
-    tcp->card.place[0] = (weft__tcp_place){.address = {127, 0, 0, 1}};
-    tcp->card.places = 1;
-    return tcp;
-}
-
-static void check_sum(weft_comm *comm)
-{
-    int *v = malloc(COUNT * sizeof *v), ranks = weft_comm_size(comm), rank = weft_comm_rank(comm);
-    for (int i = 0; i < COUNT; i++)
-        v[i] = i * (rank + 1);
-    CHECK_OK(weft_all_reduce_run(comm, v, v, COUNT, WEFT_INT32, WEFT_SUM, WEFT_STREAM_HOST));
-    for (int i = 0; i < COUNT; i++)
-        if (v[i] != i * (ranks * (ranks + 1) / 2))
-            FAIL("element %d is %d", i, v[i]);
-    free(v);
-}
-
 /* ------------------------------------------------------------------------------------------- strangers */
-
-static int knock(uint16_t port)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
-    return fd;
-}
 
 static int knock_and_say(uint16_t port, const void *what, size_t bytes)
 {
@@ -143,71 +88,16 @@ TEST(strangers_at_the_door_hold_nobody_up)
     ranks_as_processes(3, NULL, strangers_come, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- want */
+/* ------------------------------------------------------------------------------------------- silence */
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
+TEST(silence_is_told_from_an_end)
 {
-    (void)cookie, (void)level, (void)line;
-}
-
-static double cpu_seconds(void)
-{
-    struct timespec t;
-    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void sleep_ms(int ms)
-{
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
-
-static void expect_rest(int ms)
-{
-    double before = cpu_seconds();
-    sleep_ms(ms);
-    double used = cpu_seconds() - before;
-    CHECK_MSG(used < 0.5e-3 * ms, "while nothing happens, %.2f s of the processor in %d ms", used, ms);
-}
-
-static void has_no_descriptors(weft_world *world, void *argument)
-{
-    (void)argument;
-    int rank = weft_world_rank(world), taken[1024], count = 0;
-    weft_comm *early = first_two(world), *all;
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
-    alarm(60); /* it must not hang */
-    if (early)
-        check_sum(early);
-    if (rank == 0) {
-        int stranger = knock(tcp_of(world)->card.port);
-        close(stranger); /* it has waited before the others */
-        struct rlimit few = {.rlim_cur = 256, .rlim_max = 256};
-        CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
-        stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        while (count < 1024 && (taken[count] = dup(0)) >= 0)
-            count++;
-        struct sockaddr_in to = {.sin_family = AF_INET,
-                                 .sin_port = htons(tcp_of(world)->card.port),
-                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        CHECK(connect(stranger, (struct sockaddr *)&to, sizeof to) == 0);
-        expect_rest(500);
-        check_sum(early);
-        close(stranger);
-        while (count)
-            close(taken[--count]);
-    } else if (early) {
-        check_sum(early);
-    }
-    all = comm_of(world, "all", NULL, 0); /* there are some again */
-    check_sum(all);
-    weft_comm_destroy(all);
-    weft_comm_destroy(early);
-}
-
-TEST(want_of_descriptors_keeps_nobody_busy)
-{
-    ranks_as_processes(3, NULL, has_no_descriptors, NULL);
+    static const int silence[] = {ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETDOWN, EHOSTDOWN};
+    static const int end[] = {0, ECONNRESET, EPIPE, ECONNREFUSED};
+    for (size_t i = 0; i < sizeof silence / sizeof *silence; i++)
+        CHECK_INT(weft__tcp_result_of(silence[i]), WEFT_E_TIMEOUT);
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++)
+        CHECK_INT(weft__tcp_result_of(end[i]), WEFT_E_PEER_LOST);
 }
 
 /* ------------------------------------------------------------------------------------------- places */
@@ -386,8 +276,9 @@ static void listens_never(weft_world *world, void *argument)
     }
     weft_comm *all = comm_of(world, "all", NULL, 0);
     float *v = calloc(COUNT, sizeof *v);
-    CHECK_INT(weft_all_reduce_run(all, v, v, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    CHECK_INT(weft_all_reduce_run(all, v, v, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_TIMEOUT);
     free(v);
+    CHECK_HAS(weft_last_error(), "the way to rank 0 is lost");
     CHECK_HAS(weft_last_error(), "whoever is there does not answer");
     weft_comm_destroy(all);
     weft_comm_destroy(early);
@@ -449,4 +340,36 @@ static void has_a_child(weft_world *world, void *argument)
 TEST(a_child_that_lives_on_keeps_nobody_busy)
 {
     ranks_as_processes(3, NULL, has_a_child, NULL);
+}
+
+/* Its child keeps all its connections open, and says nothing. */
+static void is_killed_with_a_child(weft_world *world, void *argument)
+{
+    pid_t *child = argument;
+    weft_comm *comm = comm_of(world, "all", NULL, 0);
+    float v = 0;
+    alarm(60); /* it must not hang */
+    check_sum(comm);
+    if (weft_world_rank(world) == 1) {
+        *child = child_that_sleeps();
+        raise(SIGKILL);
+    }
+    CHECK_INT(weft_all_reduce_run(comm, &v, &v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    CHECK_HAS(weft_last_error(), "rank 1 has ended");
+    weft_comm_destroy(comm);
+    uint64_t begin = weft__now_ns();
+    weft_world_close(world);
+    CHECK_MSG(weft__now_ns() - begin < 4000000000u, "closing waited for the child");
+    exit(0);
+}
+
+TEST(a_killed_rank_whose_child_keeps_its_connections_is_named)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    pid_t *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(child != MAP_FAILED);
+    rank_group group = ranks_start(2, NULL, is_killed_with_a_child, child);
+    ranks_wait(&group, 1);
+    ranks_expect_passed(&group, 0);
+    CHECK(*child > 0 && kill(*child, SIGKILL) == 0);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -377,4 +378,90 @@ TEST(a_descriptor_that_has_hung_up_is_told_of_once)
 {
     CHECK_OK(weft_backend_register(&(weft_backend){WIRE("gone"), .open = open_hung_up, .arm = wire_arm}));
     ranks_as_processes(2, NULL, hung_up, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- never at rest */
+
+/* A backend that has always moved something, whether others may wait for this rank or not. */
+static _Atomic unsigned restless_answer;
+
+static weft_result restless_open(weft_world *world, void **state_out)
+{
+    *state_out = world;
+    return WEFT_OK;
+}
+
+static unsigned restless_progress(void *state, uint64_t slice_ticks)
+{
+    (void)state, (void)slice_ticks;
+    return atomic_load(&restless_answer);
+}
+
+static void nothing(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+static void register_restless(unsigned answer)
+{
+    static const weft_backend restless = {.abi_major = WEFT_BACKEND_ABI,
+                                          .size = sizeof(weft_backend),
+                                          .name = "restless",
+                                          .open = restless_open,
+                                          .progress = restless_progress};
+    atomic_store(&restless_answer, answer);
+    if (!weft__backend_is_known("restless"))
+        CHECK_OK(weft_backend_register(&restless));
+}
+
+static void goes_on_beside(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "beside", NULL);
+    weft_work work;
+    for (int i = 0; i < 200; i++)
+        CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+        yield_us(100);
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+    }
+    CHECK_INT(atomic_load(&world->progress.lost_wakes), 0);
+    weft_comm_destroy(comm);
+}
+
+TEST(a_backend_that_is_never_at_rest_keeps_nobody_in_the_seat)
+{
+    static const unsigned answers[] = {WEFT_PROGRESS_MOVED, WEFT_PROGRESS_MOVED | WEFT_PROGRESS_ATTENTION};
+    for (int i = 0; i < 2; i++) {
+        register_restless(answers[i]);
+        ranks_both_ways(2, goes_on_beside, NULL);
+    }
+}
+
+/* The engine is in the seat, where there is always something to do; and the callers make no call of weft. */
+static void engine_hears_beside(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "beside", NULL);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    if (weft_world_rank(world) == 1)
+        raise(SIGKILL);
+    uint64_t limit = weft__now_ns() + 10000000000u;
+    while (!atomic_load(&world->lost[1])) {
+        CHECK_MSG(weft__now_ns() < limit, "the engine does not hear that rank 1 has ended");
+        sched_yield();
+    }
+    while (weft_comm_error(comm, NULL, 0) == WEFT_OK)
+        sched_yield();
+    weft_comm_destroy(comm);
+}
+
+TEST(the_engine_hears_of_lost_ranks_whatever_there_is_to_do)
+{
+    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    register_restless(WEFT_PROGRESS_MOVED | WEFT_PROGRESS_ATTENTION);
+    rank_group group = ranks_start(2, NULL, engine_hears_beside, NULL);
+    ranks_expect_passed(&group, 0);
+    ranks_wait(&group, 1);
 }

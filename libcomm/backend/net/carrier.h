@@ -39,8 +39,10 @@ typedef struct weft__carrier {
     weft_result (*address)(void *state, unsigned char *address, size_t room, size_t *bytes_out);
     /* Make the way to @p rank, in the background, if there is none yet. */
     weft_result (*reach)(void *state, int rank, const unsigned char *address, size_t bytes);
-    /* Why the way to it is lost; NULL = it is not. The carrier calls weft__net_rank_lost() when that happens. */
-    const char *(*lost)(void *state, int rank);
+    /* WEFT_OK, or with what the way to it is lost and why: E_PEER_LOST if the other, or its host, has ended it;
+     * E_TIMEOUT if nothing was heard of it for too long; what this rank lacks, by name. The carrier calls
+     * weft__net_rank_lost() when that happens. */
+    weft_result (*lost)(void *state, int rank, const char **why_out);
     /* Take a record, on a way that is not lost: weft__net_sent() when its payload is not read any more, and then
      * weft__net_let_go(), both perhaps before this returns. Of what has not gone when a way is lost the latter
      * alone. */

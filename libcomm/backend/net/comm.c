@@ -9,6 +9,9 @@
 
 #define STAGE_EACH_BYTES ((size_t)256 << 10) /* of each member that may be under way to be summed, at least; */
 #define STAGE_EACH       2                   /* or so many records */
+#define STASH_RECORDS    4                   /* of a stream that nobody has asked for yet, if there is room for it, */
+#define LEAST_RECORDS    2                   /* and at least: half of it holds one, so that senders never get stuck */
+#define MIB              ((size_t)1 << 20)
 #define TOLD_BYTES       (WEFT__NET_HEAD_BYTES + WEFT__NET_TEXT_BYTES)
 
 /* ------------------------------------------------------------------------------------------- memory */
@@ -33,28 +36,57 @@ static size_t stage_bytes_of(const weft__carrier *carrier, int count)
     return (each > least ? each : least) * (carrier->record_bytes - WEFT__NET_HEAD_BYTES);
 }
 
-/* All that operations need, taken now. Pages that are never used cost nothing. */
-static bool map_memory(weft__net_comm *nc)
+static size_t others_of(const weft__net_comm *nc)
+{
+    return (size_t)nc->count - 1;
+}
+
+static void lay_out(weft__net_comm *nc)
 {
     size_t n = (size_t)nc->count, lanes = n * nc->streams;
-    nc->stage_bytes = stage_bytes_of(nc->net->carrier, nc->count);
-    nc->memory_bytes =
-        lanes * weft__net_lane_memory(nc->net) + (n + 1) * nc->stage_bytes + n * WEFT__NET_TOLD * TOLD_BYTES;
-    void *memory =
-        mmap(NULL, nc->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return false;
-    unsigned char *at = nc->memory = memory;
-    for (size_t i = 0; i < lanes; i++, at += weft__net_lane_memory(nc->net))
-        weft__net_lane_open(&nc->lanes[i], nc, (int)(i / nc->streams), (int)(i % nc->streams), at);
+    unsigned char *at = nc->memory;
+    for (size_t i = 0; i < lanes; i++) {
+        int member = (int)(i / nc->streams);
+        weft__net_lane_open(&nc->lanes[i], nc, member, (int)(i % nc->streams), member == nc->rank ? NULL : at);
+        at += member == nc->rank ? 0 : weft__net_lane_memory(nc);
+    }
     nc->stage = at;
     at += (n + 1) * nc->stage_bytes;
     for (size_t i = 0; i < n * WEFT__NET_TOLD; i++, at += TOLD_BYTES)
         nc->peers[i / WEFT__NET_TOLD].told[i % WEFT__NET_TOLD] = (weft__net_slot){.nc = nc, .record = at};
-    return true;
 }
 
-static bool alloc_parts(weft__net_comm *nc)
+static void *map_with_stash_of(weft__net_comm *nc, size_t records)
+{
+    nc->stash_bytes = records * nc->net->carrier->record_bytes;
+    nc->memory_bytes = others_of(nc) * nc->streams * weft__net_lane_memory(nc) +
+                       ((size_t)nc->count + 1) * nc->stage_bytes + (size_t)nc->count * WEFT__NET_TOLD * TOLD_BYTES;
+    void *memory =
+        mmap(NULL, nc->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* All that operations need, taken now: they do not ask for memory. Pages that are never used cost nothing but
+ * addresses, and these a limit, or a machine that does not overcommit. */
+static weft_result map_memory(weft__net_comm *nc)
+{
+    nc->stage_bytes = stage_bytes_of(nc->net->carrier, nc->count);
+    nc->memory = map_with_stash_of(nc, STASH_RECORDS);
+    if (!nc->memory)
+        nc->memory = map_with_stash_of(nc, LEAST_RECORDS);
+    if (nc->memory) {
+        lay_out(nc);
+        return WEFT_OK;
+    }
+    return weft_backend_error(
+        WEFT_E_NO_MEMORY,
+        "comm %s: %zu MiB of addresses, for what comes unasked from %zu ranks on %u streams of %zu "
+        "KiB each, cannot be had, though most of them are never used (ulimit -v, "
+        "vm.overcommit_memory, fewer p2p_channels)",
+        nc->name, (nc->memory_bytes + MIB - 1) / MIB, others_of(nc), nc->streams, nc->stash_bytes >> 10);
+}
+
+static weft_result alloc_parts(weft__net_comm *nc)
 {
     size_t n = (size_t)nc->count;
     nc->peers = calloc(n, sizeof *nc->peers);
@@ -62,7 +94,9 @@ static bool alloc_parts(weft__net_comm *nc)
     nc->plan.in = calloc(2 * n, sizeof *nc->plan.in);
     nc->plan.out = calloc(2 * n, sizeof *nc->plan.out);
     nc->sources = calloc(n, sizeof *nc->sources);
-    return nc->peers && nc->lanes && nc->plan.in && nc->plan.out && nc->sources && map_memory(nc);
+    if (!nc->peers || !nc->lanes || !nc->plan.in || !nc->plan.out || !nc->sources)
+        return weft_backend_error(WEFT_E_NO_MEMORY, "no memory for comm %s of %d ranks", nc->name, nc->count);
+    return map_memory(nc);
 }
 
 /* ------------------------------------------------------------------------------------------- making it */
@@ -73,7 +107,7 @@ static bool take_number(weft__net_comm *nc)
     weft__net *net = nc->net;
     for (int i = 0; i < WEFT__NET_COMMS; i++) {
         uint32_t number = ++net->last_number;
-        if (net->comms[number % WEFT__NET_COMMS])
+        if (!number || net->comms[number % WEFT__NET_COMMS])
             continue;
         nc->number = number;
         net->comms[number % WEFT__NET_COMMS] = nc;
@@ -85,7 +119,7 @@ static bool take_number(weft__net_comm *nc)
 static weft_result fill_card(const weft__net_comm *nc, unsigned char *card)
 {
     const weft__net *net = nc->net;
-    weft__net_card mine = {.version = WEFT__NET_VERSION, .comm = nc->number};
+    weft__net_card mine = {.version = WEFT__NET_VERSION, .comm = nc->number, .stash_bytes = (uint32_t)nc->stash_bytes};
     size_t bytes = 0;
     weft_result result =
         net->carrier->address(net->carries, card + sizeof mine, WEFT__NET_CARD_BYTES - sizeof mine, &bytes);
@@ -108,10 +142,8 @@ weft_result weft__net_comm_create(void *state, const weft_backend_comm *comm, vo
     nc->streams = 1 + comm->p2p_channels;
     nc->parts_from = comm->p2p_channels - comm->part_channels;
     nc->tail = &nc->head;
-    weft_result result = WEFT_OK;
-    if (!alloc_parts(nc))
-        result = weft_backend_error(WEFT_E_NO_MEMORY, "no memory for comm %s of %d ranks", comm->name, comm->count);
-    else if (!take_number(nc))
+    weft_result result = alloc_parts(nc);
+    if (result == WEFT_OK && !take_number(nc))
         result = weft_backend_error(WEFT_E_BUSY, "comm %s: a rank can have %d comms", comm->name, WEFT__NET_COMMS);
     if (result == WEFT_OK && (result = fill_card(nc, card)) != WEFT_OK)
         nc->net->comms[nc->number % WEFT__NET_COMMS] = NULL;
@@ -127,7 +159,7 @@ weft_result weft__net_comm_create(void *state, const weft_backend_comm *comm, vo
 
 static weft_result read_card(weft__net_comm *nc, int member, const unsigned char *card)
 {
-    const weft__net *net = nc->net;
+    weft__net *net = nc->net;
     weft__net_card theirs;
     memcpy(&theirs, card, sizeof theirs);
     if (theirs.version != WEFT__NET_VERSION)
@@ -135,16 +167,21 @@ static weft_result read_card(weft__net_comm *nc, int member, const unsigned char
             WEFT_E_MISMATCH, "comm %s: rank %d speaks version %u of the protocol of %s, rank %d %d", nc->name,
             nc->ranks[member], theirs.version, net->carrier->name, nc->ranks[nc->rank], WEFT__NET_VERSION);
     nc->peers[member].comm = theirs.comm;
-    if (theirs.address_bytes > WEFT__NET_CARD_BYTES - sizeof theirs)
+    if (theirs.address_bytes > WEFT__NET_CARD_BYTES - sizeof theirs ||
+        theirs.stash_bytes < LEAST_RECORDS * net->carrier->record_bytes)
         return weft_backend_error(WEFT_E_BUG, "comm %s: rank %d has no card", nc->name, nc->ranks[member]);
+    for (uint32_t s = 0; s < nc->streams; s++)
+        weft__net_lane_may_send(weft__net_lane_of(nc, member, s), theirs.stash_bytes);
     weft_result result =
         net->carrier->reach(net->carries, nc->ranks[member], card + sizeof theirs, theirs.address_bytes);
     if (result != WEFT_OK)
         return result;
-    const char *why = net->carrier->lost(net->carries, nc->ranks[member]);
-    if (!why)
+    net->ways[nc->ranks[member]].reached = true;
+    const char *why;
+    result = net->carrier->lost(net->carries, nc->ranks[member], &why);
+    if (result == WEFT_OK)
         return WEFT_OK;
-    return weft_backend_error(WEFT_E_PEER_LOST, "comm %s: the way from rank %d to rank %d is lost: %s", nc->name,
+    return weft_backend_error(result, "comm %s: the way from rank %d to rank %d is lost: %s", nc->name,
                               nc->ranks[nc->rank], nc->ranks[member], why);
 }
 

@@ -77,14 +77,14 @@ void weft__net_look_for_failure(weft__net_comm *nc, int member)
 }
 
 /* Comms that the rank has left need it no more. */
-void weft__net_rank_lost(weft__net *net, int rank, const char *why)
+void weft__net_rank_lost(weft__net *net, int rank, weft_result result, const char *why)
 {
     for (int c = 0; c < WEFT__NET_COMMS; c++) {
         weft__net_comm *nc = net->comms[c];
         for (int i = 0; nc && nc->connected && !nc->failed && i < nc->count; i++)
             if (nc->ranks[i] == rank && !nc->peers[i].left)
-                weft_backend_fail(nc->comm, WEFT_E_PEER_LOST, "the way to rank %d is lost, and comm %s with it: %s",
-                                  rank, nc->name, why);
+                weft_backend_fail(nc->comm, result, "the way to rank %d is lost, and comm %s with it: %s", rank,
+                                  nc->name, why);
     }
 }
 

@@ -5,8 +5,6 @@
 
 #include "net.h"
 
-#define STASH_RECORDS 4 /* of a stream that nobody has asked for yet: half of it holds one */
-
 /* ------------------------------------------------------------------------------------------- queues of parcels */
 
 static void put(weft__net_queue *queue, weft__net_parcel *parcel)
@@ -274,21 +272,18 @@ void weft__net_lane_end(weft__net_lane *lane, const weft__net_head *head)
 
 /* ------------------------------------------------------------------------------------------- calls */
 
-static size_t stash_bytes_of(const weft__net *net)
+size_t weft__net_lane_memory(const weft__net_comm *nc)
 {
-    return STASH_RECORDS * net->carrier->record_bytes;
-}
-
-size_t weft__net_lane_memory(const weft__net *net)
-{
-    return (WEFT__NET_SLOTS + 1) * net->carrier->slot_bytes + stash_bytes_of(net);
+    return (WEFT__NET_SLOTS + 1) * nc->net->carrier->slot_bytes + nc->stash_bytes;
 }
 
 void weft__net_lane_open(weft__net_lane *lane, weft__net_comm *nc, int member, int stream, unsigned char *memory)
 {
     size_t slot = nc->net->carrier->slot_bytes;
     *lane = (weft__net_lane){.nc = nc, .member = member, .stream = (uint8_t)stream};
-    lane->limit = lane->announced = lane->stash_bytes = stash_bytes_of(nc->net);
+    if (!memory)
+        return;
+    lane->announced = lane->stash_bytes = nc->stash_bytes; /* its own limit is on the member's card */
     for (int i = 0; i < WEFT__NET_SLOTS; i++, memory += slot)
         lane->slots[i] = (weft__net_slot){.nc = nc, .lane = lane, .record = memory};
     lane->credit = (weft__net_slot){.nc = nc, .record = memory};

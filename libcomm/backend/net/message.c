@@ -11,9 +11,11 @@ void weft__net_send(weft__net_comm *nc, int member, weft__net_slot *slot)
 {
     weft__net *net = nc->net;
     weft__net_head *head = (weft__net_head *)slot->record;
+    const char *why;
     head->comm = nc->peers[member].comm;
     head->member = (uint32_t)nc->rank;
-    if (net->carrier->lost(net->carries, nc->ranks[member])) /* the comm fails, and what is not sent with it */
+    if (net->carrier->lost(net->carries, nc->ranks[member], &why) !=
+        WEFT_OK) /* the comm fails, and what is not sent with it */
         return;
     slot->busy = true;
     nc->held++;
@@ -31,7 +33,8 @@ void weft__net_sent(weft__net_slot *slot)
 void weft__net_let_go(weft__net_slot *slot)
 {
     slot->busy = false;
-    slot->nc->held--;
+    if (slot->nc)
+        slot->nc->held--;
 }
 
 void weft__net_tell(weft__net_comm *nc, int member, weft__net_what what, weft_result result, const char *text)
@@ -57,7 +60,8 @@ static void hear_verdict(weft__net_comm *nc, const weft__net_head *head, const c
     char text[WEFT__NET_TEXT_BYTES];
     snprintf(text, sizeof text, "%.*s", (int)head->bytes, bytes);
     bool told = strstr(text, " [told by rank ");
-    int result = (int)(int64_t)head->request.number;
+    int64_t number = (int64_t)head->request.number;
+    int result = number < 0 && number > INT32_MIN ? (int)number : WEFT_OK; /* which is none, and told as such */
     if (told)
         weft_backend_fail(nc->comm, (weft_result)result, "%s", text);
     else
@@ -73,21 +77,24 @@ static weft__net_comm *comm_of(const weft__net *net, const weft__net_head *head)
     return is_for_it ? nc : NULL;
 }
 
-static void take_credit(weft__net_lane *lane, const weft__net_head *head)
-{
-    if (head->limit > lane->limit)
-        lane->limit = head->limit;
-}
-
 static weft__net_lane *lane_of(const weft__net *net, const weft__net_head *head)
 {
     weft__net_comm *nc = comm_of(net, head);
     return nc ? weft__net_lane_of(nc, (int)head->member, head->stream) : NULL;
 }
 
+static bool is_between_worlds(const weft__net_head *head)
+{
+    return head->what == WEFT__NET_FAREWELL || head->what == WEFT__NET_ANSWER;
+}
+
 bool weft__net_may_come_from(const weft__net *net, const weft__net_head *head, int rank)
 {
     const weft__net_comm *nc = comm_of(net, head);
+    if (head->what >= WEFT__NET_WHATS)
+        return false;
+    if (is_between_worlds(head))
+        return head->member == (uint32_t)rank;
     return !nc || nc->ranks[head->member] == rank;
 }
 
@@ -96,7 +103,7 @@ void weft__net_begin(weft__net *net, const weft__net_head *head)
     weft__net_lane *lane = lane_of(net, head);
     if (!lane)
         return;
-    take_credit(lane, head);
+    weft__net_lane_may_send(lane, head->limit);
     weft__net_lane_begin(lane, head);
 }
 
@@ -126,14 +133,17 @@ static void hear_data(weft__net *net, const weft__net_head *head, const unsigned
 void weft__net_hear(weft__net *net, const weft__net_head *head, const unsigned char *bytes)
 {
     weft__net_comm *nc = comm_of(net, head);
-    if (!nc)
+    if (is_between_worlds(head))
+        weft__net_hear_farewell(net, head);
+    if (is_between_worlds(head) || !nc)
         return;
+    net->ways[nc->ranks[head->member]].heard = true;
     switch ((weft__net_what)head->what) {
     case WEFT__NET_DATA:
         hear_data(net, head, bytes);
         break;
     case WEFT__NET_CREDIT:
-        take_credit(weft__net_lane_of(nc, (int)head->member, head->stream), head);
+        weft__net_lane_may_send(weft__net_lane_of(nc, (int)head->member, head->stream), head->limit);
         break;
     case WEFT__NET_LEAVE:
         nc->peers[head->member].left = true;
@@ -142,9 +152,10 @@ void weft__net_hear(weft__net *net, const weft__net_head *head, const unsigned c
     case WEFT__NET_VERDICT:
         hear_verdict(nc, head, (const char *)bytes);
         break;
-    case WEFT__NET_HELLO:    /* it has opened the way, and that is all */
-    case WEFT__NET_FAREWELL: /* not for a comm */
+    case WEFT__NET_HELLO: /* it has opened the way, and that is all */
+    case WEFT__NET_FAREWELL:
     case WEFT__NET_ANSWER:
+    case WEFT__NET_WHATS:
         break;
     }
 }

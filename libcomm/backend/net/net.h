@@ -21,10 +21,20 @@
 
 /* ------------------------------------------------------------------------------------------- the world's part */
 
+/* What is between this rank and another one, whatever comms they share. */
+typedef struct weft__net_way {
+    bool reached;  /* the carrier was asked to make the way */
+    bool heard;    /* something has come, so that the other has one here, too */
+    bool answered; /* it has read all that was sent */
+    weft__net_slot farewell, answer;
+    weft__net_head heads[2]; /* of these */
+} weft__net_way;
+
 struct weft__net {
     weft_world *world;
     const weft__carrier *carrier;
-    void *carries; /* the carrier's state */
+    void *carries;       /* the carrier's state */
+    weft__net_way *ways; /* [world size] */
 
     weft__net_comm *comms[WEFT__NET_COMMS]; /* by number */
     uint32_t last_number;
@@ -122,14 +132,20 @@ struct weft__net_lane {
 };
 
 /* lane.c */
+/* @p memory: as much as weft__net_lane_memory() says; NULL: to this rank itself, which it never uses. */
 void weft__net_lane_open(weft__net_lane *lane, weft__net_comm *nc, int member, int stream, unsigned char *memory);
-size_t weft__net_lane_memory(const weft__net *net);
+size_t weft__net_lane_memory(const weft__net_comm *nc);
 /* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to the file of its stream:
  * weft__net_collective_ended(), weft__net_p2p_ended(). */
 void weft__net_lane_send(weft__net_lane *lane, weft__net_parcel *parcel);
 void weft__net_lane_expect(weft__net_lane *lane, weft__net_parcel *parcel);
 /* Go on, as parcels have become ready or the carrier has let go of slots. */
 unsigned weft__net_lane_move(weft__net_lane *lane);
+/* The member has room as far as that; what it said last may come first. */
+static inline void weft__net_lane_may_send(weft__net_lane *lane, uint64_t limit)
+{
+    lane->limit = limit > lane->limit ? limit : lane->limit;
+}
 /* The carrier does not read so many bytes any more, the first that it has. */
 void weft__net_lane_sent(weft__net_lane *lane, size_t bytes);
 /* A record comes, in three steps: its head; where its bytes from @p from on go, in at most two pieces (0: nowhere, they
@@ -151,7 +167,10 @@ void weft__net_let_go(weft__net_slot *slot);
 void weft__net_hear(weft__net *net, const weft__net_head *head, const unsigned char *bytes);
 /* Does who sends say who it is? */
 bool weft__net_may_come_from(const weft__net *net, const weft__net_head *head, int rank);
-/* The same for WEFT__NET_DATA in three steps, as with lanes. */
+/* farewell.c: before the carrier is closed, have others read what was sent; and take in what they say of that. */
+void weft__net_take_leave(weft__net *net);
+void weft__net_hear_farewell(weft__net *net, const weft__net_head *head);
+/* The same as weft__net_hear() for WEFT__NET_DATA in three steps, as with lanes. */
 void weft__net_begin(weft__net *net, const weft__net_head *head);
 int weft__net_room(weft__net *net, const weft__net_head *head, size_t from, struct iovec room[2]);
 void weft__net_end(weft__net *net, const weft__net_head *head);
@@ -205,6 +224,7 @@ struct weft__net_comm {
 
     unsigned char *memory; /* of lanes and stages */
     size_t memory_bytes;
+    size_t stash_bytes;   /* of each lane */
     unsigned char *stage; /* [count + 1] rings of stage_bytes: what came to be summed, and the sum */
     size_t stage_bytes;
     const void **sources; /* [count] */
@@ -231,7 +251,7 @@ void weft__net_comm_free(weft__net_comm *nc);
 void weft__net_comm_abort(void *comm, weft_result result, const char *text);
 /* The member has left, or the way to it is broken: the comm fails if it is missed. */
 void weft__net_look_for_failure(weft__net_comm *nc, int member);
-void weft__net_rank_lost(weft__net *net, int rank, const char *why);
+void weft__net_rank_lost(weft__net *net, int rank, weft_result result, const char *why);
 void weft__net_explain(void *comm, const weft_op *op, char *text, size_t text_bytes);
 
 /* collective.c */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <weft/backend.h>
 
-#define WEFT__NET_VERSION 1
+#define WEFT__NET_VERSION 2
 
 typedef enum weft__net_what {
     WEFT__NET_HELLO,    /* opens the way */
@@ -14,8 +14,9 @@ typedef enum weft__net_what {
     WEFT__NET_CREDIT,   /* nothing but the limit */
     WEFT__NET_LEAVE,    /* the sender has destroyed the comm */
     WEFT__NET_VERDICT,  /* the comm has failed: result in `number`, text behind the head */
-    WEFT__NET_FAREWELL, /* between worlds, over UCX: the sender is going to close, and asks if all it sent was read, */
+    WEFT__NET_FAREWELL, /* between worlds: the sender is going to close, and asks if all it sent was read, */
     WEFT__NET_ANSWER,   /* and this says so; `member` is the rank in the world */
+    WEFT__NET_WHATS
 } weft__net_what;
 
 /* What a message is, for its receiver to compare before a byte is used. */
@@ -45,7 +46,7 @@ typedef struct weft__net_card {
     uint32_t version;
     uint32_t comm; /* this rank's number for it */
     uint32_t address_bytes;
-    uint32_t reserved;
+    uint32_t stash_bytes;    /* of each stream: so much may come that was not asked for */
     unsigned char address[]; /* by which the carrier of others finds this rank */
 } weft__net_card;
 

@@ -108,38 +108,47 @@ void weft__net_facts(weft_backend_facts *facts)
     facts->card_bytes = WEFT__NET_CARD_BYTES;
 }
 
+static void close_carrier(weft__net *net)
+{
+    net->carrier->close(net->carries);
+    free(net->carries);
+    free(net->ways);
+    for (weft__net_comm *nc = net->gone, *next; nc; nc = next) {
+        next = nc->next;
+        weft__net_comm_free(nc);
+    }
+    free(net);
+}
+
 weft_result weft__net_open(weft_world *world, const weft__carrier *carrier, void **state_out)
 {
     if (weft_world_size(world) == 1)
         return WEFT_E_UNSUPPORTED; /* it has nobody to talk to */
     weft__net *net = calloc(1, sizeof *net);
     void *carries = calloc(1, carrier->state_bytes);
-    if (!net || !carries) {
+    weft__net_way *ways = calloc((size_t)weft_world_size(world), sizeof *ways);
+    if (!net || !carries || !ways) {
         free(net);
         free(carries);
+        free(ways);
         return weft_backend_error(WEFT_E_NO_MEMORY, "%s: no memory for a world", carrier->name);
     }
     net->world = world;
     net->carrier = carrier;
     net->carries = carries;
+    net->ways = ways;
     weft_result result = carrier->open(carries, net);
     if (result == WEFT_OK)
         *state_out = net;
     else
-        weft__net_close(net);
+        close_carrier(net);
     return result;
 }
 
 void weft__net_close(void *state)
 {
-    weft__net *net = state;
-    net->carrier->close(net->carries);
-    free(net->carries);
-    for (weft__net_comm *nc = net->gone, *next; nc; nc = next) {
-        next = nc->next;
-        weft__net_comm_free(nc);
-    }
-    free(net);
+    weft__net_take_leave(state);
+    close_carrier(state);
 }
 
 int weft__net_fd(void *state)

@@ -100,7 +100,7 @@ static bool take(weft__tcp_way *way, size_t bytes)
     return way->in_record || look_ahead(way);
 }
 
-bool weft__tcp_read(weft__tcp_way *way, const char **why_out)
+weft_result weft__tcp_read(weft__tcp_way *way, const char **why_out)
 {
     for (;;) {
         struct iovec pieces[3];
@@ -114,15 +114,15 @@ bool weft__tcp_read(weft__tcp_way *way, const char **why_out)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return true;
+            return WEFT_OK;
         int error = way->error ? way->error : n < 0 ? errno : 0;
         *why_out = error ? strerror(error) : "it has ended the connection";
         if (n <= 0)
-            return false;
+            return weft__tcp_result_of(error);
         *why_out = "what came over the connection makes no sense";
         if (!take(way, (size_t)n))
-            return false;
+            return WEFT_E_PEER_LOST;
         if ((size_t)n < wanted || weft__net_turn_over(way->tcp->net))
-            return true;
+            return WEFT_OK;
     }
 }

@@ -8,7 +8,7 @@
 
 #include "tcp.h"
 
-#define AT_ONCE 8 /* records in one call */
+#define AT_ONCE 8 /* records in one call, but for those behind as many bytes as the longest has */
 
 /* ------------------------------------------------------------------------------------------- the queue */
 
@@ -68,15 +68,15 @@ static int pieces_of(const weft__net_slot *slot, size_t skip, struct iovec piece
 static int all_pieces(const weft__tcp_way *way, struct iovec *pieces, size_t *bytes_out)
 {
     int count = 0;
-    *bytes_out = 0;
+    size_t skip = way->written, bytes = way->rest ? way->rest_bytes - way->rest_written : 0;
     if (way->rest)
-        pieces[count++] =
-            (struct iovec){.iov_base = way->rest + way->rest_written, .iov_len = way->rest_bytes - way->rest_written};
-    size_t skip = way->written;
-    for (const weft__net_slot *slot = way->first; slot && count <= 2 * (AT_ONCE - 1); slot = slot->next, skip = 0)
+        pieces[count++] = (struct iovec){.iov_base = way->rest + way->rest_written, .iov_len = bytes};
+    for (const weft__net_slot *slot = way->first; slot && count <= 2 * (AT_ONCE - 1) && bytes < WEFT__TCP_RECORD_BYTES;
+         slot = slot->next, skip = 0) {
         count += pieces_of(slot, skip, pieces + count);
-    for (int i = 0; i < count; i++)
-        *bytes_out += pieces[i].iov_len;
+        bytes += bytes_of(slot) - skip;
+    }
+    *bytes_out = bytes;
     return count;
 }
 
@@ -117,6 +117,7 @@ static void give_up(weft__tcp_way *way, int error)
     want_room(way, false);
 }
 
+/* What is left when the turn is over goes on when there is room: at once, in the next one. */
 void weft__tcp_write(weft__tcp_way *way)
 {
     while (weft__tcp_has_to_send(way)) {
@@ -132,7 +133,7 @@ void weft__tcp_write(weft__tcp_way *way)
         }
         if (n > 0)
             note_written(way, (size_t)n);
-        if (n < 0 || (size_t)n < bytes)
+        if (n < 0 || (size_t)n < bytes || weft__net_turn_over(way->tcp->net))
             break;
     }
     want_room(way, weft__tcp_has_to_send(way));
@@ -181,7 +182,7 @@ static bool is_part(const weft__net_slot *slot, const weft__net_comm *nc)
 static void drop_from(weft__tcp_way *way, const weft__net_comm *nc)
 {
     if (way->first && way->written && is_part(way->first, nc) && !keep_rest(way)) {
-        weft__tcp_way_lose(way, "no memory to send what was begun");
+        weft__tcp_way_lose(way, WEFT_E_NO_MEMORY, "no memory to send what was begun");
         return;
     }
     weft__net_slot **link = &way->first;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The backend over plain sockets: its table, and the life of its part of a world. */
 #include <errno.h>
-#include <linux/sockios.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "backend/registry.h"
@@ -14,9 +11,7 @@
 #include "base/memory.h"
 #include "tcp.h"
 
-#define EVENTS    16
-#define MAKE_NS   200000000ull  /* closing waits as long for ways that are being made, */
-#define ARRIVE_NS 1000000000ull /* and so long for what was sent to arrive */
+#define EVENTS 16
 
 bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int index)
 {
@@ -42,8 +37,10 @@ static void serve_way(weft__tcp_way *way, uint32_t events)
     }
     if (events & EPOLLOUT)
         weft__tcp_write(way);
-    if (events & ~(uint32_t)EPOLLOUT && way->state == WEFT__TCP_OPEN && !weft__tcp_read(way, &why))
-        weft__tcp_way_lose(way, why);
+    bool reads = events & ~(uint32_t)EPOLLOUT && way->state == WEFT__TCP_OPEN;
+    weft_result result = reads ? weft__tcp_read(way, &why) : WEFT_OK;
+    if (result != WEFT_OK)
+        weft__tcp_way_lose(way, result, why);
 }
 
 static bool progress(void *state)
@@ -91,53 +88,14 @@ static weft_result arm(void *state)
 
 /* ------------------------------------------------------------------------------------------- opening, closing */
 
-static bool is_open(const weft__tcp_way *way)
-{
-    return way->state == WEFT__TCP_OPEN;
-}
-
-static bool is_under_way(const weft__tcp_way *way)
-{
-    return is_open(way) && weft__tcp_has_to_send(way);
-}
-
-static bool is_being_made(const weft__tcp_way *way)
-{
-    return weft__tcp_has_to_send(way) && !is_open(way);
-}
-
-/* The other host has not all of it. */
-static bool is_on_the_wire(const weft__tcp_way *way)
-{
-    int left = 0;
-    return is_open(way) && ioctl(way->fd, SIOCOUTQ, &left) == 0 && left > 0;
-}
-
-static void go_on_while(weft__tcp *tcp, bool (*is_so)(const weft__tcp_way *), uint64_t most_ns)
-{
-    uint64_t end_ns = weft__now_ns() + most_ns;
-    for (int r = 0; r < weft_world_size(tcp->net->world); r++)
-        while (is_so(&tcp->ways[r]) && weft__now_ns() < end_ns) {
-            tcp->net->turn_end = UINT64_MAX;
-            if (!progress(tcp))
-                sched_yield();
-        }
-}
-
-/* What was sent is in the hands of the other hosts when the connections end. */
+/* What was sent may still be on its way, and the kernel goes on with it. */
 static void close_all(void *state)
 {
     weft__tcp *tcp = state;
     int ranks = tcp->ways ? weft_world_size(tcp->net->world) : 0;
-    if (ranks) {
-        go_on_while(tcp, is_being_made, MAKE_NS);
-        go_on_while(tcp, is_under_way, ARRIVE_NS);
-        for (int r = 0; r < ranks; r++)
-            if (is_open(&tcp->ways[r]))
-                (void)shutdown(tcp->ways[r].fd, SHUT_WR);
-        go_on_while(tcp, is_on_the_wire, ARRIVE_NS);
-    }
     for (int r = 0; r < ranks; r++) {
+        if (tcp->ways[r].state == WEFT__TCP_OPEN) /* a child of this process may have it too */
+            (void)shutdown(tcp->ways[r].fd, SHUT_WR);
         weft__tcp_let_go(&tcp->ways[r]);
         if (tcp->ways[r].fd >= 0)
             close(tcp->ways[r].fd);

@@ -45,8 +45,9 @@ typedef struct weft__tcp_way {
     weft__tcp *tcp;
     int rank, fd;
     weft__tcp_state state;
-    bool wants_room; /* its descriptor tells when there is room to write */
-    int error;       /* that writing met; 0 = none */
+    bool wants_room;    /* its descriptor tells when there is room to write */
+    int error;          /* that writing met; 0 = none */
+    weft_result result; /* with which it was lost, */
     char why[WEFT__TCP_WHY];
 
     weft__tcp_card card; /* of the other, if it is to be connected to; */
@@ -79,7 +80,8 @@ struct weft__tcp {
     uint64_t shut_ns; /* the listener is not watched until then; 0 = it is */
     bool told_of_want;
     weft__tcp_way *ways;  /* [world size] */
-    int unsettled;        /* ways that are being made */
+    int unsettled;        /* ways that are being made, */
+    uint64_t look_ns;     /* and when the next look is due at who of them takes too long */
     int rests;            /* ways with a rest */
     unsigned char *waste; /* a record that nobody wants */
 };
@@ -97,10 +99,13 @@ void weft__tcp_listen_again(weft__tcp *tcp);
 void weft__tcp_hear_guests(weft__tcp *tcp);
 /* way.c: making and losing ways */
 weft_result weft__tcp_reach(void *tcp, int rank, const unsigned char *address, size_t bytes);
-const char *weft__tcp_lost(void *tcp, int rank);
+weft_result weft__tcp_lost(void *tcp, int rank, const char **why_out);
+/* With what a connection is lost that ended with that error: the other, or its host, has said so; or there was nothing
+ * but silence. */
+weft_result weft__tcp_result_of(int error);
 /* It is connected: what waits may be sent. */
 void weft__tcp_way_open(weft__tcp_way *way, int fd);
-void weft__tcp_way_lose(weft__tcp_way *way, const char *why);
+void weft__tcp_way_lose(weft__tcp_way *way, weft_result result, const char *why);
 /* Its descriptor has something, before it is open. */
 void weft__tcp_way_advance(weft__tcp_way *way);
 /* Those that take too long. */
@@ -112,7 +117,7 @@ void weft__tcp_write(weft__tcp_way *way);
 /* Give all records back. */
 void weft__tcp_let_go(weft__tcp_way *way);
 bool weft__tcp_has_to_send(const weft__tcp_way *way);
-/* receive.c: what there is, for a turn. False: the other has ended it, or *why_out. */
-bool weft__tcp_read(weft__tcp_way *way, const char **why_out);
+/* receive.c: what there is, for a turn. Not WEFT_OK: it is lost, *why_out. */
+weft_result weft__tcp_read(weft__tcp_way *way, const char **why_out);
 
 #endif

@@ -10,11 +10,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "bootstrap/hello.h"
+#include "bootstrap/socket.h"
 #include "tcp.h"
 #include "world.h"
 
 #define ROUNDS      3             /* through all places, and more while one is silent, */
 #define PATIENCE_NS 1000000000ull /* each with twice as long a wait, up to so many times */
+#define WANT_NS     20000000ull   /* between two tries without descriptors or memory */
+#define LOOK_NS     5000000ull    /* between two looks at who takes too long */
 
 static void settle(weft__tcp_way *way, weft__tcp_state state)
 {
@@ -36,21 +39,35 @@ static void hang_up(weft__tcp_way *way)
 
 /* ------------------------------------------------------------------------------------------- losing one */
 
-void weft__tcp_way_lose(weft__tcp_way *way, const char *why)
+void weft__tcp_way_lose(weft__tcp_way *way, weft_result result, const char *why)
 {
     if (way->state == WEFT__TCP_LOST)
         return;
+    way->result = result;
     snprintf(way->why, sizeof way->why, "%s", why);
     settle(way, WEFT__TCP_LOST);
     hang_up(way);
     weft__tcp_let_go(way);
-    weft__net_rank_lost(way->tcp->net, way->rank, way->why);
+    weft__net_rank_lost(way->tcp->net, way->rank, result, way->why);
 }
 
-const char *weft__tcp_lost(void *state, int rank)
+/* A child of a rank that has ended may keep its connections open: the world knows better. */
+weft_result weft__tcp_lost(void *state, int rank, const char **why_out)
 {
     const weft__tcp_way *way = &((weft__tcp *)state)->ways[rank];
-    return way->state == WEFT__TCP_LOST ? way->why : NULL;
+    const _Atomic uint8_t *lost = way->tcp->net->world->lost;
+    int how = lost ? atomic_load(&lost[rank]) : 0;
+    if (way->state != WEFT__TCP_LOST && !how)
+        return WEFT_OK;
+    *why_out = way->state == WEFT__TCP_LOST ? way->why : "it is lost";
+    if (way->state == WEFT__TCP_LOST)
+        return way->result;
+    return how == WEFT__LOST_SILENT ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
+}
+
+weft_result weft__tcp_result_of(int error)
+{
+    return weft__socket_is_silence(error) ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
 }
 
 /* ------------------------------------------------------------------------------------------- connecting */
@@ -85,11 +102,10 @@ static bool connect_to(weft__tcp_way *way, const weft__endpoint *to)
     return begun && weft__tcp_watch(way->tcp, fd, EPOLLOUT, WEFT__TCP_WAY, way->rank);
 }
 
-/* Nothing was heard from there: a link may be down for a while, or who listens be stopped. */
-static bool is_silence(int error)
+/* Nothing is wrong with the place: this process has no descriptor left, or the machine no memory. */
+static bool is_want(int error)
 {
-    return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
-           error == EHOSTDOWN;
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == ENOSPC;
 }
 
 /* Why the place at hand is none. The best one comes first, and what is wrong there tells most. */
@@ -135,6 +151,23 @@ static bool is_hopeless(const weft__tcp_way *way, uint64_t now)
     return way->attempt >= ROUNDS * way->card.places && ((at_end && !way->silent) || now >= way->give_up_ns);
 }
 
+/* The place at hand is tried again when there may be what is wanted, as long as there is time at all. */
+static void wait_for_better(weft__tcp_way *way, int error, uint64_t now)
+{
+    char why[WEFT__TCP_WHY];
+    hang_up(way);
+    way->attempt--;
+    way->until_ns = now + WANT_NS;
+    snprintf(why, sizeof why, "this rank cannot open a connection: %s%s", strerror(error),
+             error == EMFILE ? " (ulimit -n)" : "");
+    if (now >= way->give_up_ns)
+        weft__tcp_way_lose(way, WEFT_E_SYSTEM, why);
+    else if (!way->tcp->told_of_want)
+        weft__log(WEFT_LOG_WARN, "tcp: no way to rank %d yet: %s; it is tried for %.0f s more", way->rank, why,
+                  (double)(way->give_up_ns - now) * 1e-9);
+    way->tcp->told_of_want = true;
+}
+
 /* Go on to the next place, until one can be tried. */
 static void try_next(weft__tcp_way *way)
 {
@@ -144,7 +177,7 @@ static void try_next(weft__tcp_way *way)
         if (is_hopeless(way, now)) {
             char why[WEFT__TCP_WHY];
             explain(way, why);
-            weft__tcp_way_lose(way, why);
+            weft__tcp_way_lose(way, now >= way->give_up_ns ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST, why);
             return;
         }
         if (index == 0 && !next_round(way, now))
@@ -157,7 +190,11 @@ static void try_next(weft__tcp_way *way)
         settle(way, WEFT__TCP_CONNECTING);
         if (connect_to(way, &to))
             return;
-        note_failure(way, strerror(errno), is_silence(errno));
+        if (is_want(errno)) {
+            wait_for_better(way, errno, now);
+            return;
+        }
+        note_failure(way, strerror(errno), weft__socket_is_silence(errno));
     }
 }
 
@@ -174,7 +211,7 @@ static void say_hello(weft__tcp_way *way)
     const weft__hello hello =
         weft__hello_make(way->card.key, weft_world_rank(way->tcp->net->world), weft_world_size(way->tcp->net->world));
     if (getsockopt(way->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error)
-        fail(way, strerror(error ? error : errno), is_silence(error));
+        fail(way, strerror(error ? error : errno), weft__socket_is_silence(error));
     else if (send(way->fd, &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) /* a fresh socket takes that much */
         fail(way, "whoever listens there has hung up", false);
     else if (!weft__tcp_watch(way->tcp, way->fd, EPOLLIN, WEFT__TCP_WAY, way->rank))
@@ -212,6 +249,9 @@ void weft__tcp_way_advance(weft__tcp_way *way)
 void weft__tcp_ways_tire(weft__tcp *tcp)
 {
     uint64_t now = weft__now_ns();
+    if (now < tcp->look_ns)
+        return;
+    tcp->look_ns = now + LOOK_NS; /* ranks may be many, and this comes in every turn */
     for (int r = 0; r < weft_world_size(tcp->net->world); r++) {
         weft__tcp_way *way = &tcp->ways[r];
         bool tries = way->state == WEFT__TCP_CONNECTING || way->state == WEFT__TCP_GREETING;
@@ -234,7 +274,7 @@ void weft__tcp_way_open(weft__tcp_way *way, int fd)
     if (weft__tcp_watch(way->tcp, fd, EPOLLIN, WEFT__TCP_WAY, way->rank))
         weft__tcp_write(way);
     else
-        weft__tcp_way_lose(way, strerror(errno));
+        weft__tcp_way_lose(way, WEFT_E_SYSTEM, strerror(errno));
 }
 
 weft_result weft__tcp_reach(void *state, int rank, const unsigned char *address, size_t bytes)

@@ -43,9 +43,7 @@ ucs_status_t weft__ucx_hear(void *state, const void *header, size_t header_bytes
     if (bytes < sizeof head || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
         return UCS_OK;
     memcpy(&head, data, sizeof head);
-    if (head.what >= WEFT__NET_FAREWELL)
-        weft__ucx_endpoint_hear(ucx, &head);
-    else if (head.bytes == bytes - sizeof head)
+    if (head.bytes == bytes - sizeof head)
         weft__net_hear(ucx->net, &head, (const unsigned char *)data + sizeof head);
     return UCS_OK;
 }

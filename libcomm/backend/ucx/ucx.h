@@ -16,10 +16,8 @@ typedef struct weft__ucx weft__ucx;
 typedef struct weft__ucx_endpoint {
     weft__ucx *ucx;
     int rank;
-    ucp_ep_h ep;                     /* NULL = not made yet */
-    ucs_status_t status;             /* not UCS_OK: it is broken */
-    weft__net_head farewell, answer; /* as they are sent */
-    bool answered;                   /* our farewell was */
+    ucp_ep_h ep;         /* NULL = not made yet */
+    ucs_status_t status; /* not UCS_OK: it is broken */
 } weft__ucx_endpoint;
 
 struct weft__ucx {
@@ -36,16 +34,13 @@ struct weft__ucx {
 
 /* worker.c */
 weft_result weft__ucx_open(weft_world *world, void **net_out);
-bool weft__ucx_flushes(void *ucx);
 /* Has UCX, as UCX_TLS and UCX_NET_DEVICES let it, found a network that is not TCP? Any thread, behind an open. */
 bool weft__ucx_has_fabric(void);
 /* endpoint.c */
 weft_result weft__ucx_reach(void *ucx, int rank, const unsigned char *address, size_t bytes);
-const char *weft__ucx_lost(void *ucx, int rank);
+weft_result weft__ucx_lost(void *ucx, int rank, const char **why_out);
 void weft__ucx_endpoint_break(weft__ucx_endpoint *endpoint, ucs_status_t status);
-/* A farewell or an answer has come. */
-void weft__ucx_endpoint_hear(weft__ucx *ucx, const weft__net_head *head);
-/* Close all, once those who listen have read what was sent. */
+/* Close all. */
 void weft__ucx_endpoints_close(weft__ucx *ucx);
 /* message.c */
 void weft__ucx_send(void *ucx, int rank, weft__net_slot *slot);

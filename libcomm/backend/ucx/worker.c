@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric.h"
 #include "ucx.h"
 
 /* It fits into one segment of UCX's TCP transport (64 KiB, its own heads included), so that it is read at once and
@@ -44,28 +46,30 @@ static ucs_status_t configure(ucp_config_t *config, const char *transports, cons
 }
 
 /* The same for all worlds of a process. */
-static _Atomic bool has_fabric;
+static atomic_bool has_fabric, has_looked;
 
 bool weft__ucx_has_fabric(void)
 {
     return has_fabric;
 }
 
-/* UCX tells what it has found in a text alone: "resource 0 : md 1 dev 1 flags -- rc_mlx5/mlx5_0:1". */
 static void look_for_fabric(ucp_context_h context)
 {
-    static const char *const transports[] = {" rc_", " dc_", " ud_", " ugni", " srd"};
-    char *text = NULL;
+    char *text = NULL, name[64] = "";
     size_t bytes;
     FILE *stream = open_memstream(&text, &bytes);
     if (!stream)
         return;
     ucp_context_print_info(context, stream);
     fclose(stream);
-    for (size_t i = 0; i < sizeof transports / sizeof *transports && text; i++)
-        if (strstr(text, transports[i]))
-            has_fabric = true;
+    if (text && weft__ucx_fabric_in(text, name, sizeof name))
+        has_fabric = true;
     free(text);
+    if (!atomic_exchange(&has_looked, true))
+        weft_backend_log(WEFT_LOG_INFO, "ucx: %s%s",
+                         has_fabric ? "it goes before sockets, since there is a fabric: "
+                                    : "sockets go before it, since it has found no fabric among its transports",
+                         name);
 }
 
 static weft_result try_context(weft__ucx *ucx, const char *transports, const char *zcopy)
@@ -182,7 +186,7 @@ static void flushed(void *request, ucs_status_t status, void *data)
     ucx->flush = NULL;
 }
 
-bool weft__ucx_flushes(void *state)
+static bool flushes(void *state)
 {
     weft__ucx *ucx = state;
     if (ucx->flush || !ucx->unflushed)
@@ -251,7 +255,7 @@ static const weft__carrier carrier = {
     .fd = fd,
     .arm = arm,
     .progress = progress,
-    .lingers = weft__ucx_flushes,
+    .lingers = flushes,
     .address = address,
     .reach = weft__ucx_reach,
     .lost = weft__ucx_lost,

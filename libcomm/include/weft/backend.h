@@ -29,8 +29,10 @@
  *    asks for. Where `reduction` or `root`, or the type and count of a barrier, mean nothing they may hold anything:
  *    weft_backend_asked() says what counts, weft_backend_tell_asked() how it is called.
  *  - The buffers may be the caller's again when an operation is given back: nobody reads or writes them any more.
- *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST. weft
- *    itself calls `comm_abort` for ranks of this host whose process has ended.
+ *  - A peer that is lost, or has given up the comm while this rank needs it, ends the comm with E_PEER_LOST; one of
+ *    which nothing is heard for so long that the way to it is given up ends it with E_TIMEOUT. weft itself calls
+ *    `comm_abort` for ranks whose process has ended, and for what other members say that the comm failed with: a
+ *    backend that tells its peers of failures does so for speed.
  *  - Collectives of a comm are handed over in the order of their numbers, alike on all members, and the messages of
  *    one peer and channel in their order. Comms do not hold each other up.
  *  - After `comm_abort` no buffer is touched, and everything that was taken is given back soon. What a library below

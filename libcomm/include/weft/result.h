@@ -27,9 +27,9 @@ typedef enum weft_result {
     WEFT_E_BUSY = -24,      /**< All of a fixed number are in use. */
 
     /* Something is wrong with peers; the comm is lost. */
-    WEFT_E_PEER_LOST = -40, /**< A rank has ended. */
+    WEFT_E_PEER_LOST = -40, /**< A rank has ended, or it, or its host, has ended or refused the way to it. */
     WEFT_E_MISMATCH = -41,  /**< Ranks asked for different things. */
-    WEFT_E_TIMEOUT = -42,   /**< A deadline passed; the message names who is missing. */
+    WEFT_E_TIMEOUT = -42,   /**< A deadline passed, or nothing is heard of a rank any more; the message names it. */
     WEFT_E_ABORTED = -43,   /**< Somebody called weft_comm_abort(), or gave a comm up with operations in flight. */
     WEFT_E_STUCK = -44,     /**< A library below, or a rank that writes into this one's memory, did not come back. */
 

@@ -72,8 +72,9 @@ WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, con
  *  left is reported and given back. Peers are not waited for, but in a world that spans machines rank 0 stays up to 5 s
  *  for ranks that have not closed theirs, since it passes on what they tell each other; once it has gone, ranks of
  *  different machines cannot make comms any more (E_PEER_LOST), and those that they have go on. Each rank waits up to
- *  2 s until what it said last has been heard.
- *  Threads: owner.  Blocks: local, in a world that spans machines peers for that long. */
+ *  2 s until what it said last has been heard, and up to 5 s until what it sent last through a network has been read,
+ *  both of which take no time unless others are stopped.
+ *  Threads: owner.  Blocks: local, in a world that spans machines, or used a network, peers for that long. */
 WEFT_API void weft_world_close(weft_world *world);
 
 /** Make a team of @p ranks thread ranks. Each of its threads then opens its world with the team in the config. A team

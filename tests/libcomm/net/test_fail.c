@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks over a network that disagree, give up, leave or die: who waits is told who and why, and no close hangs. */
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "net.h"
@@ -197,6 +198,48 @@ TEST(what_a_rank_sent_before_it_went_arrives)
     quiet();
     for (int i = 0; i < 3; i++)
         ranks_as_processes(2, NULL, sends_and_goes, NULL);
+}
+
+/* Rank 1 is stopped while rank 0 sends, goes, and ends. It reads what it asks for later, and says so on the way. */
+enum { UNASKED = 160000 };
+
+static void sends_to_a_stopped_rank(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_over(world, carrier(), "slow");
+    int rank = weft_world_rank(world);
+    float *v = calloc(2 * UNASKED, sizeof *v);
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    if (rank)
+        raise(SIGSTOP);
+    else
+        pause_ms(200);
+    for (int i = 0; i < UNASKED && rank == 0; i++)
+        v[i] = v[UNASKED + i] = (float)i;
+    weft_p2p m[2];
+    for (int i = 0; i < 2; i++)
+        m[i] = (weft_p2p){.kind = rank ? WEFT_RECV : WEFT_SEND,
+                          .peer = 1 - rank,
+                          .channel = (uint32_t)i,
+                          .buffer = v + i * UNASKED,
+                          .count = UNASKED};
+    CHECK_OK(run_messages(comm, m, 2));
+    for (int i = 0; i < 2 * UNASKED; i++)
+        if (v[i] != (float)(i % UNASKED))
+            FAIL("element %d is %g", i, (double)v[i]);
+    free(v);
+    weft_comm_destroy(comm);
+}
+
+TEST(what_a_rank_sent_before_it_went_is_read_by_one_that_was_stopped)
+{
+    quiet();
+    rank_group group = ranks_start(2, NULL, sends_to_a_stopped_rank, NULL);
+    CHECK(waitpid(group.pid[1], &group.status[1], WUNTRACED) == group.pid[1]);
+    CHECK(WIFSTOPPED(group.status[1]));
+    pause_ms(2500);
+    kill(group.pid[1], SIGCONT);
+    ranks_expect_all(&group);
 }
 
 /* ------------------------------------------------------------------------------------------- dying */
