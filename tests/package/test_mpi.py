@@ -120,8 +120,8 @@ def program():
 
 
 def conforms(mpi):
-    for ranks in 2, 5:
-        said = launch(mpi, ranks, build / "bench/weft", "perf", "conform", "--backend", "mpi")
+    for ranks, more in (2, ("--full", "--only", "uint8", "--largest", "5000")), (2, ()), (5, ()):
+        said = launch(mpi, ranks, build / "bench/weft", "perf", "conform", "--backend", "mpi", *more)
         assert f"{ranks} ranks: collectives, p2p messages, sums in any order" in said, said
         assert "cases, 0 failed" in said, said
 

@@ -26,35 +26,48 @@ EXTREME(greatest_double, double, >)
 EXTREME(least_byte, unsigned char, <)
 EXTREME(greatest_byte, unsigned char, >)
 
-enum { OF_FLOAT, OF_DOUBLE, OF_BYTE, EXTREMES };
-static MPI_Op extremes[EXTREMES][2];
-
-static void make_extremes(void)
+/* Open MPI 4.1 has sums of bytes end at 255 where the processor has AVX. */
+static void sum_byte(void *in, void *inout, int *count, MPI_Datatype *unused)
 {
-    static MPI_User_function *const functions[EXTREMES][2] = {
-        [OF_FLOAT] = {least_float, greatest_float},
-        [OF_DOUBLE] = {least_double, greatest_double},
-        [OF_BYTE] = {least_byte, greatest_byte},
-    };
-    for (int i = 0; i < 2 * EXTREMES; i++)
-        MPI_Op_create(functions[i / 2][i % 2], 1, &extremes[i / 2][i % 2]);
+    const unsigned char *a = in;
+    unsigned char *b = inout;
+    (void)unused;
+    for (int i = 0; i < *count; i++)
+        b[i] = (unsigned char)(b[i] + a[i]);
 }
 
-static MPI_Op extreme(int of, bool greatest)
+enum { LEAST_FLOAT, GREATEST_FLOAT, LEAST_DOUBLE, GREATEST_DOUBLE, LEAST_BYTE, GREATEST_BYTE, SUM_BYTE, OWN_OPS };
+static MPI_Op own_ops[OWN_OPS];
+
+static void make_own_ops(void)
+{
+    static MPI_User_function *const functions[OWN_OPS] = {
+        [LEAST_FLOAT] = least_float,   [GREATEST_FLOAT] = greatest_float,
+        [LEAST_DOUBLE] = least_double, [GREATEST_DOUBLE] = greatest_double,
+        [LEAST_BYTE] = least_byte,     [GREATEST_BYTE] = greatest_byte,
+        [SUM_BYTE] = sum_byte,
+    };
+    for (int i = 0; i < OWN_OPS; i++)
+        MPI_Op_create(functions[i], 1, &own_ops[i]);
+}
+
+static MPI_Op own_op(int which)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_extremes);
-    return extremes[of][greatest];
+    pthread_once(&once, make_own_ops);
+    return own_ops[which];
 }
 
 static MPI_Op op_of(weft_dtype dtype, weft_reduction reduction)
 {
     bool greatest = reduction == WEFT_MAX;
+    if (reduction == WEFT_PRODUCT)
+        return MPI_PROD;
     if (reduction != WEFT_MIN && reduction != WEFT_MAX)
-        return reduction == WEFT_PRODUCT ? MPI_PROD : MPI_SUM;
+        return dtype == WEFT_UINT8 ? own_op(SUM_BYTE) : MPI_SUM;
     if (dtype == WEFT_INT32 || dtype == WEFT_INT64)
         return greatest ? MPI_MAX : MPI_MIN;
-    return extreme(dtype == WEFT_UINT8 ? OF_BYTE : dtype == WEFT_FP64 ? OF_DOUBLE : OF_FLOAT, greatest);
+    return own_op((dtype == WEFT_UINT8 ? LEAST_BYTE : dtype == WEFT_FP64 ? LEAST_DOUBLE : LEAST_FLOAT) + greatest);
 }
 
 weft__mpi_sum weft__mpi_sum_of(weft_dtype dtype, weft_reduction reduction)

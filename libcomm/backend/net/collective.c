@@ -6,7 +6,7 @@
 
 #include "net.h"
 
-#define COPY_BYTES ((size_t)256 << 10) /* between two looks at the clock */
+#define COPY_BYTES ((size_t)64 << 10) /* between two looks at the wire */
 
 static bool in_use(const weft__net_parcel *parcel)
 {
@@ -67,19 +67,16 @@ void weft__net_collective_ended(weft__net_comm *nc)
     nc->plan.left--;
 }
 
+/* A piece of our own part, while nothing comes or can be sent, or behind all of that. */
 static unsigned copy_some(weft__net_comm *nc)
 {
     weft__net_plan *plan = &nc->plan;
-    unsigned moved = 0;
-    while (plan->copied < plan->copy_bytes) {
-        size_t bytes = least(plan->copy_bytes - plan->copied, COPY_BYTES);
-        memcpy(plan->copy_to + plan->copied, plan->copy_from + plan->copied, bytes);
-        plan->copied += bytes;
-        moved = WEFT_PROGRESS_MOVED;
-        if (weft__net_turn_over(nc->net))
-            break;
-    }
-    return moved;
+    size_t bytes = least(plan->copy_bytes - plan->copied, COPY_BYTES);
+    if (!bytes)
+        return 0;
+    memcpy(plan->copy_to + plan->copied, plan->copy_from + plan->copied, bytes);
+    plan->copied += bytes;
+    return WEFT_PROGRESS_MOVED;
 }
 
 /* Bytes that can have been summed: all have come, and there is a place for the sum. */
@@ -188,9 +185,11 @@ unsigned weft__net_collectives(weft__net_comm *nc)
         weft_op *op = nc->head;
         if (!nc->begun)
             begin(nc, op);
-        unsigned moved = copy_some(nc) | sum_some(nc, op);
+        unsigned moved = sum_some(nc, op);
         pass_on(nc);
         moved |= move_lanes(nc);
+        if (nc->plan.left == 0 || !(moved || nc->net->heard || nc->failed))
+            moved |= copy_some(nc);
         answer |= moved;
         if (nc->failed || !is_done(&nc->plan)) {
             if (!moved || weft__net_turn_over(nc->net))

@@ -9,8 +9,9 @@
 
 #define STAGE_EACH_BYTES ((size_t)256 << 10) /* of each member that may be under way to be summed, at least; */
 #define STAGE_EACH       2                   /* or so many records */
-#define STASH_RECORDS    4                   /* of a stream that nobody has asked for yet, if there is room for it, */
-#define LEAST_RECORDS    2                   /* and at least: half of it holds one, so that senders never get stuck */
+#define STAGE_MANY_BYTES ((size_t)9 << 20) /* of all together, if there are several: those ahead do not wait at once */
+#define STASH_RECORDS    4                 /* of a stream that nobody has asked for yet, if there is room for it, */
+#define LEAST_RECORDS    2                 /* and at least: half of it holds one, so that senders never get stuck */
 #define MIB              ((size_t)1 << 20)
 #define TOLD_BYTES       (WEFT__NET_HEAD_BYTES + WEFT__NET_TEXT_BYTES)
 
@@ -30,7 +31,8 @@ void weft__net_comm_free(weft__net_comm *nc)
 
 static size_t stage_bytes_of(const weft__carrier *carrier, int count)
 {
-    size_t others = (size_t)count - 1, all = carrier->stage_bytes / carrier->record_bytes;
+    size_t others = (size_t)count - 1;
+    size_t all = (others > 1 ? STAGE_MANY_BYTES : carrier->stage_bytes) / carrier->record_bytes;
     size_t each = (all + others - 1) / others, least = STAGE_EACH_BYTES / carrier->record_bytes;
     least = least > STAGE_EACH ? least : STAGE_EACH;
     return (each > least ? each : least) * (carrier->record_bytes - WEFT__NET_HEAD_BYTES);

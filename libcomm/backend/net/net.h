@@ -42,6 +42,7 @@ struct weft__net {
     weft__net_comm *gone;   /* destroyed, but the carrier holds slots of theirs */
 
     uint64_t slice_ticks, turn_end; /* how long a turn is, and when the one at hand ends */
+    bool heard;                     /* the carrier had something in this turn */
 };
 
 /* turns.c: the calls of a backend that are the same for all carriers. `open` makes the part of the world that they

@@ -76,7 +76,8 @@ unsigned weft__net_progress(void *state, uint64_t slice_ticks)
     weft__net *net = state;
     net->slice_ticks = slice_ticks;
     net->turn_end = weft__net_ticks(net) + slice_ticks;
-    unsigned answer = net->carrier->progress(net->carries) ? WEFT_PROGRESS_MOVED : 0;
+    net->heard = net->carrier->progress(net->carries);
+    unsigned answer = net->heard ? WEFT_PROGRESS_MOVED : 0;
     answer |= take_turns(net);
     if (net->gone)
         free_gone(net);
@@ -89,6 +90,7 @@ weft_result weft__net_start(void *comm, weft_op *op)
 {
     weft__net_comm *nc = comm;
     nc->net->turn_end = weft__net_ticks(nc->net) + nc->net->slice_ticks;
+    nc->net->heard = false;
     weft__net_activate(nc);
     if (op->is_p2p)
         weft__net_p2p_start(nc, op);
