@@ -96,8 +96,8 @@ static bool is_written_by_others(weft__local_comm *lc)
     return weft__plan_can_fuse(lc, op);
 }
 
-/* A member that may still write there, -1 if none does: it has arrived, and has not said that it has seen a failure, let
- * go, or gone. One that arrives now sees our verdict first. */
+/* A member that may still write there, -1 if none does: it has arrived, and has not said that it has seen a failure,
+ * let go, or gone. One that arrives now sees our verdict first. */
 static int writer_left(weft__local_comm *lc)
 {
     if (!is_written_by_others(lc))
