@@ -10,13 +10,11 @@
 #include <weft/version.h>
 
 #include "complain.h"
+#include "menu.h"
 #include "perf/operations_run.h"
 #include "subcommands.h"
 
-static const struct {
-    const char *name, *help;
-    int (*run)(int argc, char **argv);
-} subcommands[] = {
+static const menu_item subcommands[] = {
     {"gpt", "train a GPT on text over tensor, pipeline and data parallel ranks", command_gpt},
     {"hosts", "start the ranks of a program on hosts made of network namespaces", command_hosts},
     {"info", "what weft is here: modules, backends, variables, and what a comm would choose", command_info},
@@ -26,14 +24,9 @@ static const struct {
     {"schedule", "pipeline schedules: when each stage computes what; checks your own", command_schedule},
     {"topo", "the machine, where ranks sit, and what their groups cross", command_topo},
 };
-enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof *subcommands };
 
-static void print_help(void)
-{
-    printf("usage: weft COMMAND [options]\n\ncommands (each has --help):\n");
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        printf("  %-10s %s\n", subcommands[i].name, subcommands[i].help);
-}
+static const menu all = {"weft", "usage: weft COMMAND [options]\n\ncommands (each has --help):\n", "command",
+                         subcommands, sizeof subcommands / sizeof *subcommands};
 
 /* What was closed must not become a file or socket that is opened later. Results that nobody can take stay an error;
  * messages that nobody wants are none. */
@@ -49,22 +42,11 @@ static int run(int argc, char **argv)
     int code = argc > 0 ? perf_as_program(argc, argv) : -1;
     if (code >= 0)
         return code;
-    if (argc < 2) {
-        print_help();
-        return EXIT_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0) {
-        print_help();
-        return EXIT_DONE;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         printf("weft %s\n", weft_version_string());
         return EXIT_DONE;
     }
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        if (strcmp(argv[1], subcommands[i].name) == 0)
-            return subcommands[i].run(argc - 1, argv + 1);
-    return complain(EXIT_USAGE, "there is no command '%s' (see weft --help)", argv[1]);
+    return menu_run(&all, argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "complain.h"
 
@@ -52,8 +53,9 @@ static void print_help(const char *usage, const option *table, size_t count)
         has_file |= o->kind == OPTION_FILE;
     }
     printf("  %-34s %s\n", "--help", "this text");
+    puts("\n(VALUE) at the end of a line: what holds unless said.");
     if (has_file)
-        puts("\n[FILE]: left out, it is -, standard output.");
+        puts("[FILE]: left out, it is -, standard output, which then has nothing else.");
 }
 
 /* The name in @p word, which begins with dashes. */
@@ -184,43 +186,95 @@ static int store(const option *o, const char *name, const char *text, void *valu
     return OPTIONS_GO;
 }
 
+typedef struct reader {
+    const char *usage;
+    const option *table;
+    size_t count;
+    int argc;
+    char **argv;
+    int at; /* the next word */
+    bool (*is_operand)(const char *word);
+} reader;
+
+static bool is_folder(const char *word)
+{
+    struct stat about;
+    return stat(word, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+/* Is the next word a file's name? A folder is never written to; it is what a command reads. */
+static bool file_follows(const reader *r)
+{
+    const char *word = r->at < r->argc ? r->argv[r->at] : NULL;
+    return word && (word[0] != '-' || !word[1]) && !is_folder(word) && !(r->is_operand && r->is_operand(word));
+}
+
+/* One option, and its value. */
+static int read_option(reader *r, void *values)
+{
+    const char *word = r->argv[r->at++], *value = NULL;
+    if (strcmp(word, "--help") == 0) {
+        print_help(r->usage, r->table, r->count);
+        return EXIT_DONE;
+    }
+    const option *o = options_find(r->table, r->count, word, &value);
+    if (!o)
+        return complain(EXIT_USAGE, "unknown option '%s' (see --help)", word);
+    char name[70];
+    int length;
+    const char *start = name_in(word, &length);
+    snprintf(name, sizeof name, "%s%.*s", dashes(length), length, start);
+    if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value)
+        return complain(EXIT_USAGE, "%s takes no value", name);
+    while (o->kind == OPTION_NOTED && !value && r->at < r->argc && r->argv[r->at][0] != '-')
+        r->at++;
+    if (o->kind == OPTION_FILE && !value && !file_follows(r))
+        value = "-";
+    if (takes_value(o->kind) && !value) {
+        if (r->at >= r->argc)
+            return complain(EXIT_USAGE, "%s wants a value", name);
+        value = r->argv[r->at++];
+    }
+    return store(o, name, value, values);
+}
+
+/* Up to the first word that is no option, or behind "--", which *ended tells. */
+static int read_options(reader *r, void *values, bool *ended)
+{
+    int code = OPTIONS_GO;
+    *ended = false;
+    while (code == OPTIONS_GO && r->at < r->argc && r->argv[r->at][0] == '-' && r->argv[r->at][1] && !*ended) {
+        *ended = strcmp(r->argv[r->at], "--") == 0;
+        if (*ended)
+            r->at++;
+        else
+            code = read_option(r, values);
+    }
+    return code;
+}
+
 int options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values, int *rest)
 {
-    int i = 1;
-    while (i < argc && argv[i][0] == '-' && argv[i][1]) {
-        const char *word = argv[i++];
-        if (strcmp(word, "--") == 0)
-            break;
-        if (strcmp(word, "--help") == 0) {
-            print_help(usage, table, count);
-            return EXIT_DONE;
-        }
-        const char *value = NULL;
-        const option *o = options_find(table, count, word, &value);
-        if (!o)
-            return complain(EXIT_USAGE, "unknown option '%s' (see --help)", word);
-        char name[70];
-        int length;
-        const char *start = name_in(word, &length);
-        snprintf(name, sizeof name, "%s%.*s", dashes(length), length, start);
-        if (!takes_value(o->kind) && o->kind != OPTION_NOTED && value)
-            return complain(EXIT_USAGE, "%s takes no value", name);
-        while (o->kind == OPTION_NOTED && !value && i < argc && argv[i][0] != '-')
-            i++;
-        bool follows = i < argc && (argv[i][0] != '-' || !argv[i][1]);
-        if (o->kind == OPTION_FILE && !value && !follows)
-            value = "-";
-        if (takes_value(o->kind) && !value) {
-            if (i >= argc)
-                return complain(EXIT_USAGE, "%s wants a value", name);
-            value = argv[i++];
-        }
-        int code = store(o, name, value, values);
-        if (code != OPTIONS_GO)
-            return code;
+    bool ended;
+    reader r = {usage, table, count, argc, argv, 1, NULL};
+    int code = read_options(&r, values, &ended);
+    *rest = r.at;
+    return code;
+}
+
+int options_read_mixed(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
+                       const options_operands *operands)
+{
+    bool ended = false;
+    reader r = {usage, table, count, argc, argv, 1, operands->is_known};
+    int code = OPTIONS_GO;
+    while (code == OPTIONS_GO && r.at < argc) {
+        if (!ended)
+            code = read_options(&r, values, &ended);
+        if (code == OPTIONS_GO && r.at < argc)
+            code = operands->take(operands->cookie, argv[r.at++]);
     }
-    *rest = i;
-    return OPTIONS_GO;
+    return code;
 }
 
 bool options_given(const char *name, int argc, char **argv)

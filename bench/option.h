@@ -13,7 +13,7 @@ typedef enum option_kind {
     OPTION_REAL,   /* double */
     OPTION_TEXT,   /* const char *, borrowed from argv */
     OPTION_TEXTS,  /* option_texts: may be given several times */
-    OPTION_FILE,   /* const char *, borrowed from argv; "-" if another option, or nothing, follows */
+    OPTION_FILE,   /* const char *, borrowed from argv; "-" if an option, an operand, a folder or nothing follows */
     OPTION_CHOICE, /* int: index into the words of `shown`, separated by | */
     OPTION_NOTED   /* no field: understood, said to be without effect; values may follow */
 } option_kind;
@@ -39,6 +39,15 @@ enum { OPTIONS_GO = -1 }; /* no exit code: go on */
  * *rest is its index. OPTIONS_GO, or the code to exit with: EXIT_DONE after "--help", which prints @p usage and the
  * table on stdout, EXIT_USAGE after a complaint that names what is wrong. */
 int options_read(const char *usage, const option *table, size_t count, int argc, char **argv, void *values, int *rest);
+/* What a command takes besides options. */
+typedef struct options_operands {
+    bool (*is_known)(const char *word);          /* Surely an operand, not the file of an option; NULL: none is. */
+    int (*take)(void *cookie, const char *word); /* OPTIONS_GO, or the code to exit with after a complaint. */
+    void *cookie;
+} options_operands;
+/* The same of a command whose operands stand before, between and behind options: hands over each. */
+int options_read_mixed(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
+                       const options_operands *operands);
 /* The first option of the table that @p word (with its dashes) names, or NULL; *value points behind "=", or is NULL. */
 const option *options_find(const option *table, size_t count, const char *word, const char **value);
 /* Was the option given, by one of its names? Only after options_read() on the same argv. */

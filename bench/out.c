@@ -43,6 +43,13 @@ int out_spare(const char *option, const char *path, const char *input, const cha
                : EXIT_DONE;
 }
 
+int out_apart(const char *option, const char *path, const char *other_option, const char *other_path)
+{
+    if (!path || !other_path || strcmp(path, other_path) != 0)
+        return EXIT_DONE;
+    return complain(EXIT_USAGE, "%s and %s cannot both be %s", option, other_option, out_name(path));
+}
+
 /* ---- opening and closing ---- */
 
 FILE *out_open(const char *path)

@@ -10,6 +10,9 @@
  * a folder, a file in it whose name @p pattern matches. EXIT_DONE, or EXIT_USAGE after complain(); a NULL @p path or
  * @p input is no file. Call it before anything is written. */
 int out_spare(const char *option, const char *path, const char *input, const char *pattern);
+/* See that two options name different files, or are not both standard output: EXIT_DONE, or EXIT_USAGE after
+ * complain(). A NULL path is no file. */
+int out_apart(const char *option, const char *path, const char *other_option, const char *other_path);
 /* NULL: errno says why. */
 FILE *out_open(const char *path);
 /* Take what is left to where it goes, and close it but for a standard stream. False: some was lost, errno says why. */

@@ -7,7 +7,7 @@
 #include <weft/version.h>
 
 #include "backend/local/cache.h"
-#include "backend/plugin.h"
+#include "backend/modules.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "device/device.h"
@@ -140,8 +140,8 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
     tell(&t, WEFT_INFO_LIBRARY, "version", weft_version_string(), "");
     tell(&t, WEFT_INFO_LIBRARY, "vectors", weft__vector_host()->name, "");
     tell_caches(&t, world ? world->size : 1);
-    weft__plugins_load();
-    weft__plugins_tell(tell_module, &t);
+    weft__backend_modules_load();
+    weft__backend_modules_tell(tell_module, &t);
     weft__device_tell("cuda", tell_module, &t);
     if (world) {
         WEFT_TRY(weft__backends_renew(world));

@@ -19,13 +19,14 @@ static weft_result write_nothing(const weft_schedule_config *config, weft_schedu
     return WEFT_OK;
 }
 
-static const policy_row policies[WEFT_POLICIES] = {
+static const policy_row policies[] = {
     [WEFT_POLICY_NONE] = {"none", write_nothing, WEFT_POLICY_CHUNKS},
     [WEFT_POLICY_GPIPE] = {"gpipe", weft__policy_gpipe, WEFT_POLICY_WRITES},
     [WEFT_POLICY_1F1B] = {"1f1b", weft__policy_1f1b, WEFT_POLICY_WRITES | WEFT_POLICY_RUNS_AHEAD},
     [WEFT_POLICY_INTERLEAVED] = {"interleaved", weft__policy_interleaved,
                                  WEFT_POLICY_WRITES | WEFT_POLICY_CHUNKS | WEFT_POLICY_GROUPS},
 };
+_Static_assert(sizeof policies / sizeof *policies == WEFT_POLICIES, "each policy has a row");
 
 /* NULL if there is none. */
 static const policy_row *find_policy(weft_policy number)

@@ -11,6 +11,7 @@
 #include "gpu_module.h"
 #include "json.h"
 #include "option.h"
+#include "out.h"
 #include "subcommands.h"
 
 static const char usage[] =
@@ -21,14 +22,16 @@ static const char usage[] =
 
 typedef struct info_options {
     int ranks;
-    bool json;
+    const char *json;
+    int code;
 } info_options;
 
 #define FIELD(name) offsetof(info_options, name)
 
 static const option table[] = {
-    {"n", OPTION_INT, FIELD(ranks), 1, 64, "N", "make ranks of threads (default: as the launcher says, else 1)"},
-    {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "print one JSON object"},
+    {"t|nthreads|n", OPTION_INT, FIELD(ranks), 1, 64, "N",
+     "ranks are N threads of this process, not those of a launcher"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
 };
 
 static const struct {
@@ -102,22 +105,35 @@ static void visit(void *cookie, const weft_info *fact)
     print_fact(p, fact);
 }
 
+static weft_result tell_json(weft_world *world, info_options *o)
+{
+    printer p = {.json = true, .writer = {.out = out_open(o->json)}, .kind = -1};
+    if (!p.writer.out) {
+        o->code = out_complain(o->json);
+        return WEFT_OK;
+    }
+    json_open(&p.writer, NULL, '{');
+    weft_result result = weft_info_tell(world, visit, &p);
+    if (p.kind >= 0)
+        json_close(&p.writer, ']');
+    json_close(&p.writer, '}');
+    json_end_line(&p.writer);
+    if (!out_close(p.writer.out))
+        o->code = out_complain(o->json);
+    return result;
+}
+
 static weft_result tell(weft_world *world, void *argument)
 {
-    const info_options *options = argument;
-    printer p = {.json = options->json, .writer = {.out = stdout}, .kind = -1};
+    info_options *o = argument;
+    weft_result result = WEFT_OK;
     if (weft_world_rank(world) > 0)
         return WEFT_OK;
-    if (p.json)
-        json_open(&p.writer, NULL, '{');
-    weft_result result = weft_info_tell(world, visit, &p);
-    if (p.json && p.kind >= 0)
-        json_close(&p.writer, ']');
-    if (p.json) {
-        json_close(&p.writer, '}');
-        json_end_line(&p.writer);
-    }
-    return result;
+    if (o->json)
+        result = tell_json(world, o);
+    if (result != WEFT_OK || (o->json && strcmp(o->json, "-") == 0))
+        return result;
+    return weft_info_tell(world, visit, &(printer){.kind = -1});
 }
 
 /* What the log says of modules is printed anyway. */
@@ -137,5 +153,5 @@ int command_info(int argc, char **argv)
     weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
     weft_result result =
         options.ranks ? weft_team_run(options.ranks, NULL, tell, &options) : weft_world_run(NULL, tell, &options);
-    return result == WEFT_OK ? EXIT_DONE : complain(EXIT_FAILED, "%s", weft_last_error());
+    return result == WEFT_OK ? options.code : complain(EXIT_FAILED, "%s", weft_last_error());
 }

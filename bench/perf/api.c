@@ -16,7 +16,7 @@
 #include "option.h"
 #include "out.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
+#include "try.h"
 
 typedef struct values {
     int rounds, repeats;
@@ -25,8 +25,8 @@ typedef struct values {
 
 #define FIELD(name) offsetof(values, name)
 static const option table[] = {
-    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "rounds; figures are medians over them (default 101)"},
-    {"repeats", OPTION_INT, FIELD(repeats), 1, 10000000, "N", "calls timed together in a round (default 1000)"},
+    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "rounds; figures are medians over them (101)"},
+    {"repeats", OPTION_INT, FIELD(repeats), 1, 10000000, "N", "calls timed together in a round (1000)"},
     {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a call; - = stdout"},
 };
 

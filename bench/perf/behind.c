@@ -20,7 +20,7 @@
 #include "perf/probe.h"
 #include "perf/ranks.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
+#include "try.h"
 
 enum { PING_PONG, ALL_REDUCE };
 enum { SAMPLES = 1 << 16, RECORDS = 1 << 17, ALONE = 200 };
@@ -34,12 +34,12 @@ typedef struct values {
 
 #define FIELD(name) offsetof(values, name)
 static const option table[] = {
-    {"t", OPTION_INT, FIELD(threads), 1, 256, "N", "ranks are N threads of this process, not those of a launcher"},
-    {"small", OPTION_CHOICE, FIELD(small), 0, 0, "ping_pong|all_reduce", "what is small (default ping_pong)"},
-    {"small-bytes", OPTION_SIZE, FIELD(small_bytes), 4, 1e9, "BYTES", "of it; K M G may follow (default 4K)"},
-    {"large-bytes", OPTION_SIZE, FIELD(large_bytes), 4, 1e12, "BYTES",
-     "a rank's input of the reduce-scatter (default 64M)"},
-    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "reduce-scatters of each way, in turn (default 15)"},
+    {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
+     "ranks are N threads of this process, not those of a launcher"},
+    {"small", OPTION_CHOICE, FIELD(small), 0, 0, "ping_pong|all_reduce", "what is small (ping_pong)"},
+    {"small-bytes", OPTION_SIZE, FIELD(small_bytes), 4, 1e9, "BYTES", "of it; K M G may follow (4K)"},
+    {"large-bytes", OPTION_SIZE, FIELD(large_bytes), 4, 1e12, "BYTES", "a rank's input of the reduce-scatter (64M)"},
+    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "reduce-scatters of each way, in turn (15)"},
     {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON; - = stdout, the table then on stderr"},
 };
 

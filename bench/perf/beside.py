@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures weft and programs of others in turn, and prints how many times faster weft is.
 
-    bench/perf/beside.py --ours 'COMMAND' --peer 'NAME=COMMAND'... [--rounds 15] [--seconds 50] [--rows FILE]
+    bench/perf/beside.py --ours 'COMMAND' --peer 'NAME=COMMAND'... [--rounds 15] [--seconds 50] [--timeout 300]
+                         [--rows FILE]
     bench/perf/beside.py --rows FILE...
 
 COMMAND of weft is a `weft perf` with `--json -`, ranks and all. A peer is any program that prints a table with the
@@ -19,7 +20,9 @@ time over weft's, if weft was asked for --limits."""
 import argparse
 import collections
 import json
+import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,11 +35,20 @@ def name_of(operation):
     return operation.replace("_", "")
 
 
-def run(command):
-    done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{command} ended with code {done.returncode}: {(done.stderr or done.stdout)[-1000:]}")
-    return done.stdout.splitlines()
+def run(command, timeout):
+    """The lines of a command. One that does not end is killed with all that it has started."""
+    with subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:
+        try:
+            out, complaints = process.communicate(timeout=timeout)
+        except BaseException as why:  # of a deadline, or of the user
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(why, subprocess.TimeoutExpired):
+                sys.exit(f"{command} has not ended after {timeout:g} s")
+            raise
+    if process.returncode:
+        sys.exit(f"{command} ended with code {process.returncode}: {(complaints or out)[-1000:]}")
+    return out.splitlines()
 
 
 def rows_of_weft(lines):
@@ -70,7 +82,7 @@ def measure(o):
         if number and (time.time() - begin) * (number + 1) / number > o.seconds:
             break
         for who, command in turns if number % 2 == 0 else turns[::-1]:
-            lines = run(command)
+            lines = run(command, o.timeout)
             found = rows_of_weft(lines) if who == "weft" else rows_of_peer(lines, o.column)
             rows += [dict(row, who=who, round=f"{mark}.{number}") for row in found]
     return rows
@@ -135,6 +147,7 @@ def main():
     parser.add_argument("--peer", metavar="NAME=COMMAND", action="append", default=[])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=50, help="begin no round that would end later")
+    parser.add_argument("--timeout", type=float, default=300, help="of one command, in seconds")
     parser.add_argument("--column", type=int, default=3)
     parser.add_argument("--rows", metavar="FILE", nargs="+", default=[])
     o = parser.parse_args()

@@ -91,8 +91,10 @@ double perf_element_number(weft_dtype dtype, perf_element element)
 
 double perf_element_epsilon(weft_dtype dtype)
 {
-    static const double epsilon[WEFT_DTYPES] = {
-        [WEFT_FP32] = 0x1p-24, [WEFT_FP64] = 0x1p-53, [WEFT_BF16] = 0x1p-8, [WEFT_FP16] = 0x1p-11};
+    static const double epsilon[] = {
+        [WEFT_FP32] = 0x1p-24, [WEFT_FP64] = 0x1p-53, [WEFT_BF16] = 0x1p-8, [WEFT_FP16] = 0x1p-11,
+        [WEFT_INT32] = 0,      [WEFT_INT64] = 0,      [WEFT_UINT8] = 0};
+    _Static_assert(sizeof epsilon / sizeof *epsilon == WEFT_DTYPES, "each dtype has a row");
     return epsilon[dtype];
 }
 

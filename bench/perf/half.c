@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perf/try.h"
+#include "try.h"
 
 /* ------------------------------------------------------------------------------------------- making */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <weft/trace.h>
 
-#include "perf/try.h"
+#include "try.h"
 
 weft_result perf_clock_open(perf_clock *clock, weft_comm *control, size_t most_samples, perf_pick pick)
 {

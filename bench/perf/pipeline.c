@@ -17,8 +17,8 @@
 #include "out.h"
 #include "perf/ranks.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
 #include "pretend.h"
+#include "try.h"
 
 typedef struct values {
     int microbatches, threads, rounds;
@@ -30,14 +30,15 @@ typedef struct values {
 
 #define FIELD(name) offsetof(values, name)
 static const option table[] = {
-    {"m", OPTION_INT, FIELD(microbatches), 1, 4096, "N", "microbatches of one step (default 8)"},
-    {"t", OPTION_INT, FIELD(threads), 1, 256, "N", "stages are N threads of this process, not ranks of a launcher"},
-    {"forward", OPTION_REAL, FIELD(forward_ms), 0.1, 1e4, "MS", "what a forward takes (default 10)"},
-    {"backward", OPTION_REAL, FIELD(backward_ms), 0.1, 1e4, "MS", "... a backward (default: twice a forward)"},
+    {"m", OPTION_INT, FIELD(microbatches), 1, 4096, "N", "microbatches of one step (8)"},
+    {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
+     "stages are N threads of this process, not ranks of a launcher"},
+    {"forward", OPTION_REAL, FIELD(forward_ms), 0.1, 1e4, "MS", "what a forward takes (10)"},
+    {"backward", OPTION_REAL, FIELD(backward_ms), 0.1, 1e4, "MS", "... a backward (twice a forward)"},
     {"message", OPTION_REAL, FIELD(message_ms), 0.01, 1e4, "MS",
-     "find a size at which a message takes so long by itself (default: a fourth of a forward)"},
+     "find a size at which a message takes so long by itself (a fourth of a forward)"},
     {"message-bytes", OPTION_SIZE, FIELD(message_bytes), 4, 1e9, "BYTES", "take this size instead; K M G may follow"},
-    {"rounds", OPTION_INT, FIELD(rounds), 1, 1000, "N", "steps of each way; figures are medians over them (default 5)"},
+    {"rounds", OPTION_INT, FIELD(rounds), 1, 1000, "N", "steps of each way; figures are medians over them (5)"},
     {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a row; - = stdout, the table then on stderr"},
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "complain.h"
+#include "out.h"
 #include "perf/element.h"
 
 #define FIELD(name) offsetof(perf_settings, name)
@@ -16,49 +17,44 @@
 #define ZERO(help) OPTION_CHOICE, FIELD(only_zero), 0, 0, "0", help
 
 static const option table[] = {
-    {"b|minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 1e15, "BYTES", "smallest size; K M G may follow (default 32M)"},
+    {"b|minbytes", OPTION_SIZE, FIELD(min_bytes), 0, 1e15, "BYTES", "smallest size; K M G may follow (32M)"},
     {"e|maxbytes", OPTION_SIZE, FIELD(max_bytes), 0, 1e15, "BYTES",
-     "largest size (default 32M, or the smallest if that is more)"},
-    {"i|stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 1e15, "BYTES", "from size to size, without -f (default 1M)"},
-    {"f|stepfactor", OPTION_REAL, FIELD(factor), 1, 1e9, "X", "from size to size, multiplied (default 1: off)"},
-    {"o|op", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", "sum, prod, max, min, avg or all (default sum)"},
+     "largest size (32M, or the smallest if that is more)"},
+    {"i|stepbytes", OPTION_SIZE, FIELD(step_bytes), 0, 1e15, "BYTES", "from size to size, without -f (1M)"},
+    {"f|stepfactor", OPTION_REAL, FIELD(factor), 1, 1e9, "X", "from size to size, multiplied (1: off)"},
+    {"o|op", OPTION_TEXT, FIELD(reduction), 0, 0, "OP", "sum, prod, max, min, avg or all (sum)"},
     {"d|datatype", OPTION_TEXT, FIELD(dtype), 0, 0, "TYPE",
-     "float, half, bfloat16, double, int32, int64, uint8 or all (default float)"},
-    {"r|root", OPTION_TEXT, FIELD(root), 0, 0, "RANK", "root; all, or -1: each in turn (default 0)"},
+     "float, half, bfloat16, double, int32, int64, uint8 or all (float)"},
+    {"r|root", OPTION_TEXT, FIELD(root), 0, 0, "RANK", "root; all, or -1: each in turn (0)"},
     {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
      "ranks are N threads of this process, a core each if there are so many"},
-    {"g|ngpus", OPTION_INT, FIELD(gpus), 1, 256, "N",
-     "the same, multiplied with -t: there are no GPUs here (default 1)"},
-    {"n|iters", OPTION_INT, FIELD(iterations), 1, 100000, "N", "timed samples (default: 20 or more, see above)"},
-    {"w|warmup_iters", OPTION_INT, FIELD(warmup), 0, 1000000, "N", "calls before, not timed (default 1)"},
-    {"m|agg_iters", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N",
-     "operations in flight at once (default 1)"},
-    {"N|run_cycles", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", "run all of it N times; 0: for ever (default 1)"},
+    {"g|ngpus", OPTION_INT, FIELD(gpus), 1, 256, "N", "the same, multiplied with -t: there are no GPUs here (1)"},
+    {"n|iters", OPTION_INT, FIELD(iterations), 1, 100000, "N", "timed samples (20 or more, see above)"},
+    {"w|warmup_iters", OPTION_INT, FIELD(warmup), 0, 1000000, "N", "calls before, not timed (1)"},
+    {"m|agg_iters", OPTION_INT, FIELD(aggregate), 1, PERF_IN_FLIGHT_MAX, "N", "operations in flight at once (1)"},
+    {"N|run_cycles", OPTION_INT, FIELD(cycles), 0, INT_MAX, "N", "run all of it N times; 0: for ever (1)"},
     {"c|check", OPTION_INT, FIELD(check), 0, 1000, "N",
-     "checked calls before the timed ones, which are checked too; 0: no checks (default 1)"},
+     "checked calls before the timed ones, which are checked too; 0: no checks (1)"},
     {"z|blocking", OPTION_INT, FIELD(blocking), 0, 3, "N",
-     "1: a barrier in each call; 3: one before each sample, not timed (default 0)"},
+     "1: a barrier in each call; 3: one before each sample, not timed (0)"},
     {"a|average", OPTION_INT, FIELD(average), 0, 3, "N",
-     "time of 0: rank 0, 1: the mean, 2: the fastest, 3: the slowest rank (default 3)"},
+     "time of 0: rank 0, 1: the mean, 2: the fastest, 3: the slowest rank (3)"},
     {"T|timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
-     "deadline of each operation (default 0: WEFT_TIMEOUT_MS)"},
-    {"u|unalign", OPTION_INT, FIELD(unalign), 0, 63, "N", "buffers begin N elements later (default 0)"},
-    {"S|report_timestamps", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", "a column with the time of day (default 0)"},
-    {"I|per_iter_timing", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1",
-     "columns of min, max, p99 and variation (default 0)"},
+     "deadline of each operation (0: WEFT_TIMEOUT_MS)"},
+    {"u|unalign", OPTION_INT, FIELD(unalign), 0, 63, "N", "buffers begin N elements later (0)"},
+    {"S|report_timestamps", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", "a column with the time of day (0)"},
+    {"I|per_iter_timing", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1", "columns of min, max, p99 and variation (0)"},
     {"J|json|output_file", OPTION_FILE, FIELD(json), 0, 0, "FILE",
      "a line of JSON a row and half; - = stdout, the table then on stderr"},
     {"csv", OPTION_FILE, FIELD(csv), 0, 0, "FILE", "the same fields, separated by commas"},
     {"backend", OPTION_TEXTS, FIELD(backends), 0, 0, "NAME", "what carries the operations; may be repeated, see above"},
-    {"rounds", OPTION_INT, FIELD(rounds), 1, PERF_ROUNDS_MAX, "N",
-     "turns of measuring (default 1; with several backends 15)"},
-    {"buffers", OPTION_CHOICE, FIELD(buffers), 0, 0, "rotated|same|rewritten", "see above (default rotated)"},
+    {"rounds", OPTION_INT, FIELD(rounds), 1, PERF_ROUNDS_MAX, "N", "turns of measuring (1; with several backends 15)"},
+    {"buffers", OPTION_CHOICE, FIELD(buffers), 0, 0, "rotated|same|rewritten", "see above (rotated)"},
     {"rotate-bytes", OPTION_SIZE, FIELD(rotate_bytes), 1, 1e12, "BYTES",
-     "what a rank rotates through (default: the last cache, 32M to 128M)"},
-    {"memory", OPTION_CHOICE, FIELD(memory), 0, 0, "heap|malloc",
-     "of weft_memory_alloc() or the program's own (default heap)"},
+     "what a rank rotates through (the last cache, 32M to 128M)"},
+    {"memory", OPTION_CHOICE, FIELD(memory), 0, 0, "heap|malloc", "of weft_memory_alloc() or the program's own (heap)"},
     {"row-ms", OPTION_REAL, FIELD(row_ms), 0.001, 1e6, "MS",
-     "without -n: measure for so long, all rounds together (default 50)"},
+     "without -n: measure for so long, all rounds together (50)"},
     {"limits", OPTION_FLAG, FIELD(limits), 0, 0, NULL, "measure and show the limit too, see above"},
     {"contend", OPTION_FLAG, FIELD(contend), 0, 0, NULL,
      "measure again beside a matrix product on every rank, and show what both lose"},
@@ -124,11 +120,14 @@ static const char limits_usage[] =
 
 /* ------------------------------------------------------------------------------------------- names */
 
-static const char *const dtype_names[WEFT_DTYPES] = {
+/* As nccl-tests call them. The help of -d and -o lists them. */
+static const char *const dtype_names[] = {
     [WEFT_FP32] = "float",  [WEFT_BF16] = "bfloat16", [WEFT_FP16] = "half",  [WEFT_FP64] = "double",
     [WEFT_INT32] = "int32", [WEFT_INT64] = "int64",   [WEFT_UINT8] = "uint8"};
-static const char *const reduction_names[WEFT_REDUCTIONS] = {
+static const char *const reduction_names[] = {
     [WEFT_SUM] = "sum", [WEFT_AVERAGE] = "avg", [WEFT_MIN] = "min", [WEFT_MAX] = "max", [WEFT_PRODUCT] = "prod"};
+#define ROWS(table) (sizeof(table) / sizeof *(table))
+_Static_assert(ROWS(dtype_names) == WEFT_DTYPES && ROWS(reduction_names) == WEFT_REDUCTIONS, "all have names");
 
 const char *perf_dtype_name(weft_dtype dtype)
 {
@@ -211,8 +210,14 @@ static void add_all(perf_settings *s)
         add(s, perf_operation_at(i));
 }
 
-static int read_operation(perf_settings *s, const char *word)
+static bool is_operation(const char *word)
 {
+    return strcmp(word, "all") == 0 || perf_operation_named(word, strlen(word));
+}
+
+static int take_operation(void *settings, const char *word)
+{
+    perf_settings *s = settings;
     const perf_operation *operation = perf_operation_named(word, strlen(word));
     if (strcmp(word, "all") == 0)
         add_all(s);
@@ -221,6 +226,13 @@ static int read_operation(perf_settings *s, const char *word)
     else
         return complain(EXIT_USAGE, "there is no operation '%s' (see weft perf --help)", word);
     return OPTIONS_GO;
+}
+
+/* A program of one operation, such as all_reduce_perf, takes no other. */
+static int take_none(void *settings, const char *word)
+{
+    (void)settings;
+    return complain(EXIT_USAGE, "'%s' is one word too many (see --help)", word);
 }
 
 /* A value may follow its letter at once, as in -b8: here it becomes a word of its own. */
@@ -271,6 +283,8 @@ static int complete(perf_settings *s, int argc, char **argv)
         s->min_bytes = s->max_bytes;
     if (s->min_bytes > s->max_bytes)
         return complain(EXIT_USAGE, "-b %zu is more than -e %zu", s->min_bytes, s->max_bytes);
+    if (out_apart("--json", s->json, "--csv", s->csv) != EXIT_DONE)
+        return EXIT_USAGE;
     if (s->aggregate > 1 && s->buffers == PERF_REWRITTEN)
         return complain(EXIT_USAGE, "-m %d does not go with --buffers rewritten: there is one input", s->aggregate);
     for (int i = 0; i < s->operation_count; i++)
@@ -287,22 +301,16 @@ static int complete(perf_settings *s, int argc, char **argv)
 
 static int read_words(perf_settings *s, const perf_operation *only, int argc, char **argv)
 {
-    int first = 1, rest, code = OPTIONS_GO;
+    const options_operands any = {is_operation, take_operation, s}, none = {NULL, take_none, s};
     if (only)
         add(s, only);
-    for (; !only && first < argc && argv[first][0] != '-' && code == OPTIONS_GO; first++)
-        code = read_operation(s, argv[first]);
-    if (code == OPTIONS_GO)
-        code = options_read(s->limits_only ? limits_usage : usage, table, TABLE, argc - first + 1, argv + first - 1, s,
-                            &rest);
-    for (rest += first - 1; code == OPTIONS_GO && rest < argc; rest++)
-        code = only ? complain(EXIT_USAGE, "'%s' is one word too many (see --help)", argv[rest])
-                    : read_operation(s, argv[rest]);
+    int code =
+        options_read_mixed(s->limits_only ? limits_usage : usage, table, TABLE, argc, argv, s, only ? &none : &any);
     if (code == OPTIONS_GO && s->operation_count == 0 && s->limits_only)
         add_all(s);
     if (code == OPTIONS_GO && s->operation_count == 0)
         return complain(EXIT_USAGE, "which operation? (see weft perf --help)");
-    return code == OPTIONS_GO ? complete(s, argc - first + 1, argv + first - 1) : code;
+    return code == OPTIONS_GO ? complete(s, argc, argv) : code;
 }
 
 int perf_settings_read(perf_settings *s, const perf_operation *only, int argc, char **argv)

@@ -16,7 +16,7 @@
 #include "perf/half.h"
 #include "perf/probe.h"
 #include "perf/report.h"
-#include "perf/try.h"
+#include "try.h"
 
 static const double probe_ms = 50, probe_row_ms = 0.5;
 

@@ -17,11 +17,12 @@ int timeline_box_most(const timeline_box *box)
 
 static int look_of(const prof_record *r)
 {
-    static const int looks[WEFT_COLLECTIVE_KINDS] = {
+    static const int looks[] = {
         [WEFT_ALL_REDUCE] = BOXES_REDUCE, [WEFT_REDUCE_SCATTER] = BOXES_REDUCE, [WEFT_REDUCE] = BOXES_REDUCE,
         [WEFT_ALL_GATHER] = BOXES_GATHER, [WEFT_BROADCAST] = BOXES_GATHER,      [WEFT_ALL_TO_ALL] = BOXES_OTHER,
         [WEFT_BARRIER] = BOXES_OTHER,
     };
+    _Static_assert(sizeof looks / sizeof *looks == WEFT_COLLECTIVE_KINDS, "each collective has a row");
     if (r->kind == WEFT_TRACE_P2P)
         return BOXES_MESSAGE;
     return r->kind == WEFT_TRACE_COLLECTIVE && r->operation < WEFT_COLLECTIVE_KINDS ? looks[r->operation] : BOXES_OTHER;

@@ -10,15 +10,17 @@
 #include "cores.h"
 #include "json.h"
 #include "option.h"
+#include "out.h"
 #include "prof/prof.h"
 #include "prof/report.h"
+#include "try.h"
 
 typedef struct cost_values {
     int pairs, buckets;
     double compute_ms;
     size_t bytes;
-    const char *trace;
-    bool json;
+    const char *trace, *json;
+    int code; /* of rank 0, when its JSON is written */
 } cost_values;
 
 #define AT(field) offsetof(cost_values, field)
@@ -28,7 +30,7 @@ static const option table[] = {
     {"buckets", OPTION_INT, AT(buckets), 1, 4096, "N", "buckets, each with its part of the computing (8)"},
     {"bytes", OPTION_SIZE, AT(bytes), 4, 1 << 30, "B", "bytes of a bucket (256K)"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "trace into files there (into memory)"},
-    {"json", OPTION_FLAG, AT(json), 0, 0, NULL, "print one JSON object"},
+    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
 };
 
 static const char usage[] =
@@ -39,7 +41,7 @@ static const char usage[] =
     "times what one costs. Ranks come from weft run, mpirun or torchrun; without one of them there is one.";
 
 typedef struct subject {
-    const cost_values *v;
+    cost_values *v;
     weft_world *world;
     weft_comm *comm;
     weft_params *params;
@@ -49,13 +51,6 @@ typedef struct subject {
     double records;                   /* of a traced step */
     double *traced, *untraced, *room; /* ms, by pair */
 } subject;
-
-#define TRY(call)                     \
-    do {                              \
-        weft_result result_ = (call); \
-        if (result_ != WEFT_OK)       \
-            return result_;           \
-    } while (0)
 
 /* ---- the step ---- */
 
@@ -168,42 +163,60 @@ static difference compare(const subject *s, double *room)
 
 #define NOISY 0.1 /* of a step */
 
-static bool is_noise(const difference *d, double step)
+typedef struct cost {
+    difference d;
+    double untraced, traced; /* ms of a step, medians */
+    double record_ns, counted;
+} cost;
+
+static void print_json(FILE *out, const subject *s, const cost *c)
 {
-    return d->most - d->least > NOISY * step;
+    json_writer json = {.out = out};
+    json_open(&json, NULL, '{');
+    json_put_whole(&json, "pairs", s->v->pairs);
+    json_put_number(&json, "untraced_ms", c->untraced);
+    json_put_number(&json, "traced_ms", c->traced);
+    json_put_number(&json, "difference_ms", c->d.median);
+    json_put_number(&json, "difference_least_ms", c->d.least);
+    json_put_number(&json, "difference_most_ms", c->d.most);
+    json_put_number(&json, "records", s->records);
+    json_put_number(&json, "record_ns", c->record_ns);
+    json_put_number(&json, "counted_ms", c->counted);
+    json_close(&json, '}');
+    json_end_line(&json);
 }
 
-static void print(subject *s)
+static void print_text(const subject *s, const cost *c)
 {
-    int n = s->v->pairs;
-    difference d = compare(s, s->room);
-    double traced = median(s->traced, n), untraced = median(s->untraced, n), record_ns = prof_record_cost();
-    double counted = s->records * record_ns * 1e-6;
-    if (s->v->json) {
-        json_writer json = {.out = stdout};
-        json_open(&json, NULL, '{');
-        json_put_whole(&json, "pairs", n);
-        json_put_number(&json, "untraced_ms", untraced);
-        json_put_number(&json, "traced_ms", traced);
-        json_put_number(&json, "difference_ms", d.median);
-        json_put_number(&json, "difference_least_ms", d.least);
-        json_put_number(&json, "difference_most_ms", d.most);
-        json_put_number(&json, "records", s->records);
-        json_put_number(&json, "record_ns", record_ns);
-        json_put_number(&json, "counted_ms", counted);
-        json_close(&json, '}');
-        json_end_line(&json);
-        return;
-    }
-    printf("%d pairs of steps, median: without tracing %.3f ms, with %.3f ms\n", n, untraced, traced);
-    printf("median of differences %+9.4f ms (95 %%: %+.4f to %+.4f): %+.3f %% of the step (%+.3f to %+.3f)\n", d.median,
-           d.least, d.most, 100 * d.median / untraced, 100 * d.least / untraced, 100 * d.most / untraced);
-    if (is_noise(&d, untraced))
+    const difference *d = &c->d;
+    printf("%d pairs of steps, median: without tracing %.3f ms, with %.3f ms\n", s->v->pairs, c->untraced, c->traced);
+    printf("median of differences %+9.4f ms (95 %%: %+.4f to %+.4f): %+.3f %% of the step (%+.3f to %+.3f)\n",
+           d->median, d->least, d->most, 100 * d->median / c->untraced, 100 * d->least / c->untraced,
+           100 * d->most / c->untraced);
+    if (d->most - d->least > NOISY * c->untraced)
         printf("the interval is wider than %.0f %% of the step: this machine is too noisy to tell (do ranks share "
                "cores?)\n",
                100 * NOISY);
-    printf("records times a cost  %+9.4f ms: %.0f records of %.0f ns, %.3f %% of the step\n", counted, s->records,
-           record_ns, 100 * counted / untraced);
+    printf("records times a cost  %+9.4f ms: %.0f records of %.0f ns, %.3f %% of the step\n", c->counted, s->records,
+           c->record_ns, 100 * c->counted / c->untraced);
+}
+
+static int print(subject *s)
+{
+    int n = s->v->pairs;
+    const char *path = s->v->json;
+    cost c = {.d = compare(s, s->room), .record_ns = prof_record_cost()};
+    c.traced = median(s->traced, n);
+    c.untraced = median(s->untraced, n);
+    c.counted = s->records * c.record_ns * 1e-6;
+    FILE *json = path ? out_open(path) : NULL;
+    if (path && !json)
+        return out_complain(path);
+    if (json)
+        print_json(json, s, &c);
+    if (json != stdout)
+        print_text(s, &c);
+    return json && !out_close(json) ? out_complain(path) : EXIT_DONE;
 }
 
 /* ---- setting up ---- */
@@ -241,7 +254,7 @@ static weft_result run_rank(weft_world *world, void *argument)
     if (result == WEFT_OK)
         result = run_pairs(&s);
     if (result == WEFT_OK && weft_world_rank(world) == 0)
-        print(&s);
+        s.v->code = print(&s);
     if (result != WEFT_OK)
         weft_world_abort(world, result, weft_last_error());
     weft_buckets_destroy(s.set);
@@ -265,5 +278,5 @@ int prof_cost(int argc, char **argv)
     config.trace = v.trace;
     if (weft_world_run(&config, run_rank, &v) != WEFT_OK)
         return complain(EXIT_FAILED, "%s", weft_last_error());
-    return EXIT_DONE;
+    return v.code;
 }

@@ -21,10 +21,9 @@ typedef struct values {
 } values;
 
 static const option table[] = {
-    {"out", OPTION_FILE, offsetof(values, out), 0, 0, "FILE",
-     "where to; - = standard output (default DIR/report.html)"},
+    {"out", OPTION_FILE, offsetof(values, out), 0, 0, "FILE", "where to; - = standard output (DIR/report.html)"},
     {"step", OPTION_TEXTS, offsetof(values, steps), 0, 0, "N",
-     "draw the timeline of this step; may be repeated (default: those of median length and the longest)"},
+     "draw the timeline of this step; may be repeated (those of median length and the longest)"},
 };
 
 typedef struct state {

@@ -81,16 +81,19 @@ static double bus_factor(const prof_run *run, const prof_record *r)
         return 1;
     if (n < 1)
         return (double)NAN;
-    switch (r->operation) {
+    switch ((weft_collective_kind)r->operation) {
     case WEFT_ALL_REDUCE:
         return 2 * (n - 1) / n;
     case WEFT_REDUCE_SCATTER:
     case WEFT_ALL_GATHER:
     case WEFT_ALL_TO_ALL:
         return (n - 1) / n;
-    default:
-        return n > 1 ? 1 : 0;
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
+    case WEFT_BARRIER:
+        break;
     }
+    return n > 1 ? 1 : 0;
 }
 
 static void take(const prof_run *run, prof_row *row, const prof_record *r, const prof_operation *o)

@@ -219,9 +219,21 @@ int prof_rank_index(const prof_run *run, int world_rank)
 
 bool prof_is_mutual(const prof_record *r)
 {
-    bool moves = r->operation == WEFT_ALL_REDUCE || r->operation == WEFT_REDUCE_SCATTER ||
-                 r->operation == WEFT_ALL_GATHER || r->operation == WEFT_ALL_TO_ALL;
-    return r->kind == WEFT_TRACE_COLLECTIVE && (r->operation == WEFT_BARRIER || (moves && r->bytes > 0));
+    if (r->kind != WEFT_TRACE_COLLECTIVE)
+        return false;
+    switch ((weft_collective_kind)r->operation) {
+    case WEFT_ALL_REDUCE:
+    case WEFT_REDUCE_SCATTER:
+    case WEFT_ALL_GATHER:
+    case WEFT_ALL_TO_ALL:
+        return r->bytes > 0;
+    case WEFT_BARRIER:
+        return true;
+    case WEFT_BROADCAST:
+    case WEFT_REDUCE:
+        break;
+    }
+    return false;
 }
 
 const char *prof_record_name(const prof_record *record)

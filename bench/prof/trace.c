@@ -20,7 +20,7 @@ typedef struct values {
 } values;
 
 static const option table[] = {
-    {"out", OPTION_FILE, offsetof(values, out), 0, 0, "FILE", "where to; - = standard output (default DIR/trace.json)"},
+    {"out", OPTION_FILE, offsetof(values, out), 0, 0, "FILE", "where to; - = standard output (DIR/trace.json)"},
 };
 
 static bool write(FILE *out, const prof_split *split, void *state)

@@ -28,22 +28,29 @@ static int no_folder(const char *view, const option *table, size_t count, int ar
     return complain(EXIT_USAGE, "of which folder? (see weft prof %s --help)", view);
 }
 
+typedef struct folder_reader {
+    const char *view, *folder;
+} folder_reader;
+
+static int take_folder(void *cookie, const char *word)
+{
+    folder_reader *r = cookie;
+    if (r->folder)
+        return complain(EXIT_USAGE, "'%s' is one word too many (see weft prof %s --help)", word, r->view);
+    r->folder = word;
+    return OPTIONS_GO;
+}
+
 int prof_view_options(const char *usage, const option *table, size_t count, int argc, char **argv, void *values,
                       const char **folder_out)
 {
-    const char *view = argv[0];
-    *folder_out = NULL;
-    for (int at = 0, rest; at < argc;) {
-        int code = options_read(usage, table, count, argc - at, argv + at, values, &rest);
-        if (code != OPTIONS_GO)
-            return code;
-        at += rest;
-        if (at < argc && *folder_out)
-            return complain(EXIT_USAGE, "'%s' is one word too many (see weft prof %s --help)", argv[at], view);
-        if (at < argc)
-            *folder_out = argv[at]; /* options_read() takes it for the name of the command */
-    }
-    return *folder_out ? OPTIONS_GO : no_folder(view, table, count, argc, argv);
+    folder_reader r = {.view = argv[0]};
+    const options_operands operands = {.take = take_folder, .cookie = &r};
+    int code = options_read_mixed(usage, table, count, argc, argv, values, &operands);
+    if (code == OPTIONS_GO && !r.folder)
+        code = no_folder(argv[0], table, count, argc, argv);
+    *folder_out = r.folder;
+    return code;
 }
 
 static int write_split(const prof_view *view, const prof_split *split, const char *path, void *state)

@@ -21,8 +21,7 @@ typedef struct values {
     bool forward_only, run_ahead;
     int queues, batching;
     bool no_lookahead, align_sync;
-    bool csv, text;
-    const char *verify, *svg;
+    const char *csv, *text, *svg, *verify;
 } values;
 
 #define FIELD(name) offsetof(values, name)
@@ -38,28 +37,27 @@ static const option table[] = {
     {"policy", OPTION_CHOICE, FIELD(policy), 0, 0, choices.names, "who writes the schedule"},
     {"p", OPTION_INT, FIELD(stages), 1, 65536, "STAGES", "pipeline stages"},
     {"m", OPTION_INT, FIELD(microbatches), 1, 16777216, "N", "microbatches of one step"},
-    {"v", OPTION_INT, FIELD(chunks), 1, 65536, "CHUNKS",
-     "model chunks a stage, for policies that take several (default 1)"},
+    {"v", OPTION_INT, FIELD(chunks), 1, 65536, "CHUNKS", "model chunks a stage, for policies that take several (1)"},
     {"g", OPTION_INT, FIELD(group), 1, 16777216, "N",
-     "with several chunks: microbatches a chunk takes before the next chunk's turn (default: STAGES)"},
+     "with several chunks: microbatches a chunk takes before the next chunk's turn (STAGES)"},
     {"forward-only", OPTION_FLAG, FIELD(forward_only), 0, 0, NULL, "evaluation: no backwards"},
     {"run-ahead", OPTION_FLAG, FIELD(run_ahead), 0, 0, NULL,
      "1f1b: two forwards ahead for each stage behind, not one, so that messages hide; keeps more activations"},
     {"queues", OPTION_CHOICE, FIELD(queues), 0, 0, "direction|peer|channel|one",
-     "prove it for a backend with a queue for each of these, or with a single one (default direction)"},
+     "prove it for a backend with a queue for each of these, or with a single one (direction)"},
     {"batching", OPTION_CHOICE, FIELD(batching), 0, 0, "auto|none|exchange|step",
-     "how messages are grouped (default auto: as little as the queues allow)"},
+     "how messages are grouped (auto: as little as the queues allow)"},
     {"no-lookahead", OPTION_FLAG, FIELD(no_lookahead), 0, 0, NULL, "without batches: post receives as late as is safe"},
     {"align-sync", OPTION_FLAG, FIELD(align_sync), 0, 0, NULL, "begin gradient reductions on all stages together"},
-    {"slots-f", OPTION_INT, FIELD(forward_slots), 1, 1000, "N", "slots of time a forward takes (default 1)"},
+    {"slots-f", OPTION_INT, FIELD(forward_slots), 1, 1000, "N", "slots of time a forward takes (1)"},
     {"slots-b", OPTION_INT, FIELD(backward_slots), 1, 1000, "N",
-     "... the gradient of the input, which is B where backwards are split (default 1)"},
+     "... the gradient of the input, which is B where backwards are split (1)"},
     {"slots-w", OPTION_INT, FIELD(weights_slots), 1, 1000, "N",
-     "... the gradients of the weights: W, or the rest of a B that is not split (default 1)"},
+     "... the gradients of the weights: W, or the rest of a B that is not split (1)"},
     {"slots-message", OPTION_INT, FIELD(message_slots), 0, 1000, "N",
-     "... a message, from the end of what makes it until it is there (default 0)"},
-    {"csv", OPTION_FLAG, FIELD(csv), 0, 0, NULL, "print every action, messages included, as CSV"},
-    {"text", OPTION_FLAG, FIELD(text), 0, 0, NULL, "print every action, messages included, a line a stage"},
+     "... a message, from the end of what makes it until it is there (0)"},
+    {"csv", OPTION_FILE, FIELD(csv), 0, 0, "FILE", "write every action instead, messages included, as CSV"},
+    {"text", OPTION_FILE, FIELD(text), 0, 0, "FILE", "write every action instead, messages included, a line a stage"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, messages included, as SVG; - = standard output"},
     {"verify", OPTION_TEXT, FIELD(verify), 0, 0, "FILE",
      "check this schedule, CSV or text (- = standard input); if it has no messages they are added first"},
@@ -190,16 +188,18 @@ static int make_schedule(const values *v, weft_schedule **schedule)
 
 /* ---- showing ---- */
 
-static int print_actions(const weft_schedule *s, weft_schedule_format format)
+static int write_actions(const weft_schedule *s, weft_schedule_format format, const char *path)
 {
     size_t bytes = weft_schedule_write(s, format, NULL, 0) + 1;
     char *text = malloc(bytes);
     if (!text)
         return complain(EXIT_FAILED, "no memory for %zu bytes of text", bytes);
     weft_schedule_write(s, format, text, bytes);
-    fputs(text, stdout);
+    FILE *out = out_open(path);
+    if (out)
+        fputs(text, out);
     free(text);
-    return EXIT_DONE;
+    return out && out_close(out) ? EXIT_DONE : out_complain(path);
 }
 
 static const char *name_of(const values *v)
@@ -275,12 +275,23 @@ static int show(const values *v, const weft_schedule *s)
     else if (weft_schedule_verify(s, &config, needs) < 0)
         code = complain_of(EXIT_FAILED);
     else if (v->csv || v->text)
-        code = print_actions(s, v->csv ? WEFT_SCHEDULE_CSV : WEFT_SCHEDULE_TEXT);
+        code = v->csv ? write_actions(s, WEFT_SCHEDULE_CSV, v->csv) : write_actions(s, WEFT_SCHEDULE_TEXT, v->text);
     else
         code = show_times(v, s, needs);
     free(needs);
     if (fflush(stdout) != 0 && code == EXIT_DONE)
         code = complain(EXIT_FAILED, "standard output: %s", strerror(errno));
+    return code;
+}
+
+static int spare_input(const values *v)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"--svg", v->svg}, {"--csv", v->csv}, {"--text", v->text}};
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < sizeof files / sizeof *files && code == EXIT_DONE; i++)
+        code = out_spare(files[i].option, files[i].path, v->verify, "*");
     return code;
 }
 
@@ -292,10 +303,10 @@ static int check(const values *v, int argc, char **argv)
         if (options_given(shape[i], argc, argv))
             return complain(EXIT_USAGE, "--verify takes its schedule from the file, so %s%s says nothing",
                             shape[i][1] ? "--" : "-", shape[i]);
-    if (v->csv + v->text + (v->svg != NULL) > 1)
+    if (!!v->csv + !!v->text + !!v->svg > 1)
         return complain(EXIT_USAGE, "--csv, --text or --svg: one of them");
     if (v->verify)
-        return out_spare("--svg", v->svg, v->verify, "*");
+        return spare_input(v);
     if (v->policy < 0)
         return complain(EXIT_USAGE, "--policy %s or --verify FILE is missing", choices.names);
     if (v->stages == 0 || v->microbatches == 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints a machine and a plan as one JSON object. */
+/* Writes a machine and a plan as one JSON object. */
 #include <stdlib.h>
 
 #include "complain.h"
 #include "json.h"
+#include "out.h"
 #include "topo/topo.h"
 
 /* A number, or null where it is not known. */
@@ -165,12 +166,16 @@ static int put_plan(json_writer *json, const plan *p)
     return EXIT_DONE;
 }
 
-int plan_print_json(const plan *p)
+int plan_write_json(const plan *p, const char *path)
 {
-    json_writer json = {.out = stdout};
+    json_writer json = {.out = out_open(path)};
+    if (!json.out)
+        return out_complain(path);
     json_open(&json, NULL, '{');
     int code = put_plan(&json, p);
     json_close(&json, '}');
     json_end_line(&json);
+    if (!out_close(json.out))
+        code = out_complain(path);
     return code;
 }

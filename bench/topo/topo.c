@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft topo`: the machine, where ranks sit on hosts like it, the groups of a layout, and what they cross. */
 #include <stdio.h>
+#include <string.h>
 #include <weft/log.h>
 
 #include "complain.h"
@@ -21,20 +22,19 @@ static const char usage[] =
 enum { SIZE_MAX_OPTION = 1 << 24 };
 
 static const option table[] = {
-    {"xml", OPTION_TEXT, FIELD(xml), 0, 0, "FILE", "read the machine from an hwloc XML file (default: this host)"},
+    {"xml", OPTION_TEXT, FIELD(xml), 0, 0, "FILE", "read the machine from an hwloc XML file (this host)"},
     {"synthetic", OPTION_TEXT, FIELD(synthetic), 0, 0, "TEXT", "a machine described as in \"package:2 core:4 pu:2\""},
-    {"hosts", OPTION_TEXT, FIELD(hosts), 0, 0, "A,B,...", "host of each rank; A:4 is A four times (default: one host)"},
-    {"on", OPTION_CHOICE, FIELD(on), 0, 0, "auto|gpu|core",
-     "what a rank gets (default: a GPU, or a core without GPUs)"},
-    {"order", OPTION_TEXT, FIELD(order), 0, 0, "ORDER", "axes, the innermost first (default: tp-cp-ep-dp-pp)"},
-    {"tp", OPTION_INT, FIELD(tp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks (default: 1)"},
-    {"cp", OPTION_INT, FIELD(cp), 1, SIZE_MAX_OPTION, "N", "context parallel ranks (default: 1)"},
-    {"ep", OPTION_INT, FIELD(ep), 1, SIZE_MAX_OPTION, "N", "expert parallel ranks, out of dp and cp (default: 1)"},
-    {"dp", OPTION_INT, FIELD(dp), 1, SIZE_MAX_OPTION, "N", "data parallel ranks (default: all that are left)"},
-    {"pp", OPTION_INT, FIELD(pp), 1, SIZE_MAX_OPTION, "N", "pipeline stages (default: 1)"},
-    {"etp", OPTION_INT, FIELD(etp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks inside an expert (default: tp)"},
+    {"hosts", OPTION_TEXT, FIELD(hosts), 0, 0, "A,B,...", "host of each rank; A:4 is A four times (one host)"},
+    {"on", OPTION_CHOICE, FIELD(on), 0, 0, "auto|gpu|core", "what a rank gets (a GPU, or a core without GPUs)"},
+    {"order", OPTION_TEXT, FIELD(order), 0, 0, "ORDER", "axes, the innermost first (tp-cp-ep-dp-pp)"},
+    {"tp", OPTION_INT, FIELD(tp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks (1)"},
+    {"cp", OPTION_INT, FIELD(cp), 1, SIZE_MAX_OPTION, "N", "context parallel ranks (1)"},
+    {"ep", OPTION_INT, FIELD(ep), 1, SIZE_MAX_OPTION, "N", "expert parallel ranks, out of dp and cp (1)"},
+    {"dp", OPTION_INT, FIELD(dp), 1, SIZE_MAX_OPTION, "N", "data parallel ranks (all that are left)"},
+    {"pp", OPTION_INT, FIELD(pp), 1, SIZE_MAX_OPTION, "N", "pipeline stages (1)"},
+    {"etp", OPTION_INT, FIELD(etp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks inside an expert (tp)"},
     {"strict", OPTION_FLAG, FIELD(strict), 0, 0, NULL, "end with 1 if a tensor parallel group leaves its host"},
-    {"json", OPTION_FLAG, FIELD(json), 0, 0, NULL, "print one JSON object"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, as SVG; - = standard output"},
 };
 
@@ -53,6 +53,22 @@ static int check_strict(const plan *p)
     return complain(EXIT_FAILED, "--strict: %s", weft_last_error());
 }
 
+static int check_files(const topo_options *o)
+{
+    if (out_apart("--json", o->json, "--svg", o->svg) != EXIT_DONE)
+        return EXIT_USAGE;
+    int code = out_spare("--json", o->json, o->xml, "*");
+    return code == EXIT_DONE ? out_spare("--svg", o->svg, o->xml, "*") : code;
+}
+
+static int show(const plan *p, const topo_options *o)
+{
+    int code = o->json ? plan_write_json(p, o->json) : EXIT_DONE;
+    if (code == EXIT_DONE && o->svg)
+        return plan_draw(p, o->svg);
+    return code == EXIT_DONE && !(o->json && strcmp(o->json, "-") == 0) ? plan_print(p) : code;
+}
+
 int command_topo(int argc, char **argv)
 {
     topo_options options = {.tp = 1, .cp = 1, .ep = 1, .pp = 1, .dp = WEFT_MESH_REST, .etp = WEFT_MESH_REST};
@@ -61,16 +77,14 @@ int command_topo(int argc, char **argv)
         return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "topo takes no '%s'", argv[rest]);
-    if (options.json && options.svg)
-        return complain(EXIT_USAGE, "--json or --svg, not both");
-    code = out_spare("--svg", options.svg, options.xml, "*");
+    code = check_files(&options);
     if (code != EXIT_DONE)
         return code;
     weft_log_set(WEFT_LOG_WARN, to_stderr, NULL);
     plan p = {0};
     code = plan_make(&options, &p);
     if (code == EXIT_DONE)
-        code = options.svg ? plan_draw(&p, options.svg) : options.json ? plan_print_json(&p) : plan_print(&p);
+        code = show(&p, &options);
     if (code == EXIT_DONE && options.strict)
         code = check_strict(&p);
     plan_free(&p);

@@ -10,8 +10,8 @@ typedef struct topo_options {
     const char *xml, *synthetic, *hosts, *order;
     int on; /* index into "auto|gpu|core" */
     int tp, cp, ep, dp, pp, etp;
-    const char *svg;
-    bool strict, json;
+    const char *json, *svg;
+    bool strict;
 } topo_options;
 
 typedef struct plan {
@@ -49,8 +49,8 @@ int machine_last_alike(const weft_machine *machine, int index);
 void machine_chains_text(const weft_machine *machine, int first, int last, char cores[48], char *pus, size_t bytes);
 void machine_print(const weft_machine *machine);
 int plan_print(const plan *p);
-int plan_print_json(const plan *p);
-/* Draw it into @p path, or on standard output for "-". */
+/* Into @p path, or on standard output for "-". */
+int plan_write_json(const plan *p, const char *path);
 int plan_draw(const plan *p, const char *path);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which backends there are, and which of them carries a comm. */
+/* The registry: the tables of all backends that are known, be they built in, registered or from modules, those that are
+ * open in a world, and which of them carries a comm. */
 #include "backend/registry.h"
 
 #include <pthread.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/plugin.h"
+#include "backend/modules.h"
 #include "base/error.h"
 #include "world.h"
 
@@ -287,7 +288,7 @@ weft_result weft__backends_open(weft_world *world)
     const char *name = world->config.backend;
     need_built_in();
     if (spans_hosts(world) || (name && *name && !is_in_table(name)))
-        weft__plugins_load();
+        weft__backend_modules_load();
     world->backends = weft__alloc(WEFT__BACKENDS * sizeof *world->backends);
     return world->backends ? open_new(world) : WEFT_E_NO_MEMORY;
 }
@@ -330,14 +331,14 @@ static bool share_memory(const weft_world *world, const int *ranks, int count)
 
 static weft_result find_all(weft_world *world)
 {
-    weft__plugins_load();
+    weft__backend_modules_load();
     return weft__backends_renew(world);
 }
 
 static weft_result find_modules(weft_world *world, const char *name)
 {
     if (!is_in_table(name))
-        weft__plugins_load();
+        weft__backend_modules_load();
     if (!is_in_table(name))
         return refuse_name(name);
     return weft__backends_renew(world);

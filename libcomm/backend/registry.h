@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backends there are, and the choice among them for a comm. */
+/* The registry: which backends there are, and the choice among them for a comm. */
 #ifndef WEFT_BACKEND_REGISTRY_H
 #define WEFT_BACKEND_REGISTRY_H
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What weft does for backends, whoever wrote them. */
+/* Services: the calls of weft/backend.h by which any backend has weft keep an error, write to the log, compare what is
+ * asked, and sum. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <weft/backend.h>

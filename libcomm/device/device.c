@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/module.h"
 #include "base/error.h"
+#include "module.h"
 
 #define TEXT(symbol)    TEXT_OF(symbol)
 #define TEXT_OF(symbol) #symbol

@@ -27,7 +27,7 @@ TEST(help_tells_what_a_file_that_is_left_out_is)
     spawned r = spawn_weft(NULL, (const char *const[]){"perf", "pipeline", "--help", NULL});
     CHECK_INT(spawn_finish(&r), 0);
     CHECK_HAS(r.said.data, "--json [FILE]");
-    CHECK_HAS(r.said.data, "[FILE]: left out, it is -, standard output.");
+    CHECK_HAS(r.said.data, "[FILE]: left out, it is -, standard output, which then has nothing else.");
     spawn_forget(&r);
 }
 

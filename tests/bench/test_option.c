@@ -92,6 +92,54 @@ TEST(a_file_that_is_not_named_is_standard_output)
     CHECK_STR(v.file, "--odd");
     CHECK_INT(READ(&v, &rest, "--file", "-", "rest"), OPTIONS_GO);
     CHECK_INT(rest, 3);
+    CHECK_INT(READ(&v, &rest, "--file", "/tmp"), OPTIONS_GO);
+    CHECK_INT(rest, 2); /* a folder is what a command reads */
+    CHECK_STR(v.file, "-");
+    CHECK_INT(READ(&v, &rest, "--file=/tmp"), OPTIONS_GO);
+    CHECK_STR(v.file, "/tmp");
+}
+
+static bool is_number(const char *word)
+{
+    return strspn(word, "0123456789") == strlen(word);
+}
+
+static int add_word(void *cookie, const char *word)
+{
+    char *all = cookie;
+    size_t used = strlen(all);
+    snprintf(all + used, 64 - used, "%s ", word);
+    return strcmp(word, "bad") == 0 ? EXIT_FAILED : OPTIONS_GO;
+}
+
+TEST(operands_and_options_come_in_any_order)
+{
+    static const struct {
+        const char *words[6], *operands, *file;
+        int code;
+    } cases[] = {
+        {{"1", "two", "--file"}, "1 two ", "-", OPTIONS_GO},
+        {{"--file", "1", "two"}, "1 two ", "-", OPTIONS_GO},
+        {{"1", "--file", "two"}, "1 ", "two", OPTIONS_GO},
+        {{"--file", "-", "1"}, "1 ", "-", OPTIONS_GO},
+        {{"--file=1", "--", "-n", "7"}, "-n 7 ", "1", OPTIONS_GO},
+        {{"--file=f", "bad", "-n"}, "bad ", "f", EXIT_FAILED},
+        {{"1", "--odd", "2"}, "1 ", NULL, EXIT_USAGE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        values v = {0};
+        char all[64] = "", *argv[8] = {(char *)"test"};
+        int argc = 1;
+        for (; cases[i].words[argc - 1]; argc++)
+            argv[argc] = (char *)cases[i].words[argc - 1];
+        const options_operands operands = {is_number, add_word, all};
+        complain_into(said, sizeof said);
+        int code = options_read_mixed("usage", table, sizeof table / sizeof *table, argc, argv, &v, &operands);
+        complain_into(NULL, 0);
+        CHECK_INT(code, cases[i].code);
+        CHECK_STR(all, cases[i].operands);
+        CHECK_STR(v.file ? v.file : "none", cases[i].file ? cases[i].file : "none");
+    }
 }
 
 TEST(what_is_wrong_is_a_usage_error_that_names_the_option_and_the_word)

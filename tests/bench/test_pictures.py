@@ -382,7 +382,7 @@ def what_cannot_be_written_is_said_in_one_line():
             complaint = run(*words, option, path, code=1).stderr.decode()
             assert f"weft: cannot write '{path}': {why}\n" in complaint, complaint
     for words, why in (
-            (("topo", "--synthetic", "core:2", "--json", "--svg"), "--json or --svg, not both"),
+            (("topo", "--synthetic", "core:2", "--json", "--svg"), "--json and --svg cannot both be standard output"),
             ((*gpt, "--json", "-", "--html", "-"), "--json and --html cannot both be standard output"),
             ((*gpt, "--json", "same", "--html", "same"), "--json and --html cannot both be same")):
         assert run(*words, code=2).stderr.decode() == f"weft: {why}\n", words

@@ -132,6 +132,12 @@ static inline void check_owned(const weft_buckets *set, float want)
                       owned[i].start + k, owned[i].param, (double)((float *)owned[i].grad)[k], (double)want);
 }
 
+/* Gradient @p k of an owned part, in fp32. */
+static inline float owned_value(const weft_owned *owned, size_t k)
+{
+    return ((const float *)owned->grad)[k];
+}
+
 /* The call was refused with @p want and a message that says all @p count parts. */
 static inline void check_refused(weft_result got, weft_result want, const char *const *parts, size_t count)
 {

@@ -18,8 +18,10 @@ typedef struct format {
 /* All 0: it holds integers. */
 static inline format format_of(weft_dtype dtype)
 {
-    static const format formats[WEFT_DTYPES] = {
-        [WEFT_FP32] = {8, 23}, [WEFT_BF16] = {8, 7}, [WEFT_FP16] = {5, 10}, [WEFT_FP64] = {11, 52}};
+    static const format formats[] = {
+        [WEFT_FP32] = {8, 23}, [WEFT_BF16] = {8, 7},  [WEFT_FP16] = {5, 10}, [WEFT_FP64] = {11, 52},
+        [WEFT_INT32] = {0, 0}, [WEFT_INT64] = {0, 0}, [WEFT_UINT8] = {0, 0}};
+    _Static_assert(sizeof formats / sizeof *formats == WEFT_DTYPES, "each dtype has a row");
     return formats[dtype];
 }
 

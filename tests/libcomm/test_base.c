@@ -2,6 +2,7 @@
 /* What all code uses: failures, names, environment, memory, clock. */
 #include <stdlib.h>
 
+#include <weft/backend.h>
 #include <weft/collective.h>
 #include <weft/dtype.h>
 #include <weft/version.h>
@@ -35,6 +36,17 @@ TEST(a_failure_keeps_its_message_and_logs_it)
     weft_log_set(WEFT_LOG_DEBUG, keep, NULL);
     CHECK_INT(weft__fail(WEFT_E_BUSY, "later"), WEFT_E_BUSY);
     CHECK_STR(logged, "later (E_BUSY)");
+}
+
+TEST(a_backend_writes_to_the_log_in_lines_that_are_cut)
+{
+    weft_log_set(WEFT_LOG_INFO, keep, NULL);
+    weft_backend_log(WEFT_LOG_DEBUG, "nobody wants this");
+    CHECK_STR(logged, "");
+    weft_backend_log(WEFT_LOG_INFO, "%s %d", "some library", 7);
+    CHECK_STR(logged, "some library 7");
+    weft_backend_log(WEFT_LOG_WARN, "%*s", 5000, "x");
+    CHECK(strlen(logged) > 400 && strlen(logged) < sizeof logged - 1);
 }
 
 TEST(every_result_has_a_name)
@@ -201,20 +213,4 @@ TEST(an_answer_fills_what_the_caller_has)
     new_config new = {.size = sizeof new, .c = 5};
     CHECK_OK(weft__give_sized(&new, &own, sizeof own, "weft_thing"));
     CHECK(new.size == sizeof new &&new.a == 3 && new.b == 4 && new.c == 0);
-}
-
-/* ------------------------------------------------------------------------------------------- what is written */
-
-TEST(the_readme_tells_of_every_variable)
-{
-    char path[1024], text[1 << 16], name[64];
-    snprintf(path, sizeof path, "%s/../../README.md", getenv("WEFT_TEST_DATA"));
-    FILE *file = fopen(path, "r");
-    CHECK_MSG(file, "cannot open %s", path);
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    fclose(file);
-    for (size_t i = 0; weft__env_table(i); i++) {
-        snprintf(name, sizeof name, "`%s`", weft__env_table(i)->name);
-        CHECK_MSG(strstr(text, name), "README.md does not tell of %s", name);
-    }
 }

@@ -85,7 +85,9 @@ static void result_at(void *to, const trial *t, size_t i, int rank, shape s)
     case WEFT_ALL_TO_ALL:
         value_write(to, t->dtype, (size_t)rank * t->count + i % t->count, (int)(i / t->count));
         break;
-    default:
+    case WEFT_ALL_REDUCE:
+    case WEFT_REDUCE:
+    case WEFT_BARRIER:
         value_reduce(to, t->dtype, t->reduction, i, s);
         break;
     }

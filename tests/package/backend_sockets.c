@@ -323,7 +323,7 @@ static bool fits(line *l, const message *m)
 /* What each kind of collective moves. `for_each` and `from_each`: the buffer has a part for, or from, every member. */
 static const struct shape {
     bool moves, reduces, for_each, from_each, root_sends, root_receives;
-} shapes[WEFT_COLLECTIVE_KINDS] = {
+} shapes[] = {
     [WEFT_ALL_REDUCE] = {.moves = true, .reduces = true},
     [WEFT_REDUCE_SCATTER] = {.moves = true, .reduces = true, .for_each = true},
     [WEFT_ALL_GATHER] = {.moves = true, .from_each = true},
@@ -332,6 +332,7 @@ static const struct shape {
     [WEFT_ALL_TO_ALL] = {.moves = true, .for_each = true, .from_each = true},
     [WEFT_BARRIER] = {.moves = false},
 };
+_Static_assert(sizeof shapes / sizeof *shapes == WEFT_COLLECTIVE_KINDS, "each kind has a row");
 
 /* Does a part go from one member to another? */
 static bool goes(const weft_collective *c, int from, int to)

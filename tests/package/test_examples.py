@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in public headers, each behind its header, and the README's programs compile as C17, C++17 and C++20
-without a warning.  usage: test_examples.py TOP"""
+"""The examples in public headers, each behind its header, and the programs of README.md and of the pages in docs/
+compile as C17, C++17 and C++20 without a warning.  usage: test_examples.py TOP"""
 import re
 import sys
 
 import tap
+from pages import Pages
 from public_headers import PublicHeaders
 
 EXAMPLE = re.compile(r"^ \* +@code\n(.*?)^ \* +@endcode\n", re.M | re.S)
@@ -13,6 +14,7 @@ EXAMPLE = re.compile(r"^ \* +@code\n(.*?)^ \* +@endcode\n", re.M | re.S)
 CODE_LINE = re.compile(r"^ \* {5,}.*(?:\);|[{}]|=.*;)$", re.M)
 
 headers = PublicHeaders(sys.argv[1])
+pages = Pages(sys.argv[1])
 
 
 def examples():
@@ -21,8 +23,9 @@ def examples():
         for code in EXAMPLE.findall(header.read_text()):
             lines = [re.sub(r"^ \* {0,6}", "", line) for line in code.splitlines()]
             yield f"an example in weft/{header.name}", "\n".join([f"#include <weft/{header.name}>", *lines, ""])
-    for code in re.findall(r"^```c\n(.*?)^```", (headers.top / "README.md").read_text(), re.M | re.S):
-        yield "an example in README.md", code
+    for page in pages.all:
+        for code in page.blocks("c"):
+            yield f"an example in {page.path.name}", code
 
 
 def examples_are_c17():
@@ -40,8 +43,9 @@ def examples_are_cxx20():
 def every_example_is_found():
     marks = sum(header.read_text().count("@code") for header in headers.all)
     found = [place for place, _ in examples()]
-    assert marks > 0 and found.count("an example in README.md") > 0
-    assert len(found) - found.count("an example in README.md") == marks, f"{marks} marks, but {found}"
+    of_headers = [place for place in found if place.startswith("an example in weft/")]
+    assert marks > 0 and "an example in README.md" in found
+    assert len(of_headers) == marks, f"{marks} marks, but {of_headers}"
 
 
 def code_in_comments_is_marked_as_an_example():

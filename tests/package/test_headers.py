@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every public header compiles alone, as C99, C17 and C++17, without a warning.  usage: test_headers.py TOP"""
+import re
 import shutil
 import sys
 
@@ -44,5 +45,26 @@ def the_header_of_all_names_every_other():
         assert interop or f"<weft/{header.name}>" in text, f"weft.h does not include {header.name}"
 
 
+CALL = re.compile(r"^(?:WEFT_\w+ )*(?:static inline )?[\w ]+[\w*] ?\*?(weft_\w+)\(", re.M)
+
+
+def every_call_says_its_contract():
+    """Threads and blocking of each, and the errors of those whose result must be looked at; or those of another."""
+    seen = 0
+    for header in headers.all:
+        text = header.read_text()
+        for found in CALL.finditer(text):
+            if not found[0].startswith(("WEFT_API", "WEFT_NODISCARD", "static inline")):
+                continue
+            seen += 1
+            before = text[:found.start()].rstrip()
+            comment = before[before.rindex("/*"):] if before.endswith("*/") else ""
+            words = ["Threads:", "Blocks:"] + ["Errors:"] * ("WEFT_NODISCARD" in found[0])
+            missing = [word for word in words if word not in comment]
+            other = re.search(r"Contract as (weft_\w+)\(\)", comment)
+            assert not missing or other, f"{header.name}: {found[1]}() does not say {' '.join(missing)}"
+    assert seen > 200, seen
+
+
 tap.main(headers_are_c99, headers_are_c17, headers_are_cxx17, configs_start_from_their_macros_in_both_languages,
-         the_header_of_all_names_every_other)
+         the_header_of_all_names_every_other, every_call_says_its_contract)

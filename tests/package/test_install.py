@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An installed weft can be used through pkg-config and through CMake.  usage: test_install.py BUILD_FOLDER"""
+"""An installed weft can be used through pkg-config and through CMake, by each of its headers alone.
+usage: test_install.py TOP BUILD_FOLDER"""
 import pathlib
 import re
 import shutil
@@ -11,7 +12,7 @@ import tempfile
 import installed
 import tap
 
-build = pathlib.Path(sys.argv[1])
+top, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-install-"))
 
 PROGRAM = """\
@@ -75,6 +76,50 @@ def a_program_builds_with_cmake():
     expect_sum(project / "build" / "user")
 
 
+def headers_installed():
+    """Their names; those for users of CUDA and NCCL come last, and want headers of these."""
+    installed.install(build, scratch)
+    folder = next((scratch / "root").rglob("weft.h")).parent
+    return sorted((path.name for path in folder.iterdir()), key=lambda name: (name in ("cuda.h", "nccl.h"), name))
+
+
+def every_public_header_is_installed():
+    there = set(headers_installed())
+    known = {path.name for path in top.glob("*/include/weft/*.h")}
+    assert there <= known and known - there <= {"cuda.h", "nccl.h"}, there ^ known
+
+
+def every_header_compiles_alone_as_installed():
+    found = tap.run("pkg-config", "--cflags", "weft", env=environment()).split()
+    standin = ["-idirafter", top / "tests/standin/include"]  # where there is no CUDA
+    for compiler, language in ("cc", ["-x", "c", "-std=c99"]), ("c++", ["-x", "c++", "-std=c++17"]):
+        if not shutil.which(compiler):
+            raise tap.Skip(f"there is no {compiler}")
+        for name in headers_installed():
+            tap.run(compiler, *language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-o", "/dev/null", "-",
+                    *found, *standin, input=f"#include <weft/{name}>\nint use;\n")
+
+
+def every_header_can_be_used_through_cmake():
+    if not shutil.which("cmake"):
+        raise tap.Skip("there is no cmake")
+    project = scratch / "headers"
+    project.mkdir()
+    names = [name for name in headers_installed() if name not in ("cuda.h", "nccl.h")]
+    for name in names:
+        (project / f"{name}.c").write_text(f"#include <weft/{name}>\nint use_{name[:-2]};\n")
+    (project / "main.c").write_text("#include <weft/version.h>\nint main(void) { return weft_version() <= 0; }\n")
+    sources = " ".join(f"{name}.c" for name in names)
+    (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.13)\nproject(user C)\n"
+                                            "find_package(weft REQUIRED CONFIG)\n"
+                                            f"add_executable(user main.c {sources})\n"
+                                            "target_link_libraries(user weft::weft)\n")
+    config = next(installed.install(build, scratch).rglob("weftConfig.cmake")).parent
+    tap.run("cmake", "-S", project, "-B", project / "build", f"-Dweft_DIR={config}")
+    tap.run("cmake", "--build", project / "build")
+    tap.run(project / "build" / "user", env=environment())
+
+
 def cmake_is_told_which_versions_fit():
     if not shutil.which("cmake"):
         raise tap.Skip("there is no cmake")
@@ -123,7 +168,9 @@ def backends_are_found_beside_the_library():
 
 
 try:
-    tap.main(a_program_builds_with_pkg_config, a_program_builds_with_cmake, cmake_is_told_which_versions_fit,
+    tap.main(a_program_builds_with_pkg_config, a_program_builds_with_cmake, every_public_header_is_installed,
+             every_header_compiles_alone_as_installed, every_header_can_be_used_through_cmake,
+             cmake_is_told_which_versions_fit,
              only_what_is_linked_is_named, what_is_for_building_can_be_installed_alone,
              the_installed_command_finds_its_library, backends_are_found_beside_the_library)
 finally:

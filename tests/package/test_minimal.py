@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer that the README plugs weft into trains as well in parallel as alone.  usage: test_minimal.py TOP BUILD"""
+"""The trainer that docs/trainer.md plugs weft into trains as well in parallel as alone.
+
+usage: test_minimal.py TOP BUILD"""
 import functools
 import pathlib
 import re

@@ -9,23 +9,9 @@
 
 enum { FENCE_BYTES = 64, FENCE = 0xa5, UNTOUCHED = 0x5a };
 
-/* A buffer holds a part for every rank, or one. */
-static const struct shape {
-    bool reduces, sends_each, receives_each, root_sends, root_receives;
-} shapes[WEFT_COLLECTIVE_KINDS] = {
-    [WEFT_ALL_REDUCE] = {.reduces = true},
-    [WEFT_REDUCE_SCATTER] = {.reduces = true, .sends_each = true},
-    [WEFT_ALL_GATHER] = {.receives_each = true},
-    [WEFT_BROADCAST] = {.root_sends = true},
-    [WEFT_REDUCE] = {.reduces = true, .root_receives = true},
-    [WEFT_ALL_TO_ALL] = {.sends_each = true, .receives_each = true},
-    [WEFT_BARRIER] = {.reduces = false},
-};
-_Static_assert(WEFT_COLLECTIVE_KINDS == 7, "each kind of collective has a row");
-
 /* One case on one rank. */
 typedef struct job {
-    const struct shape *shape;
+    const conform_shape *shape;
     conform_values values;
     int rank, ranks, root;
     size_t count, element;
@@ -210,8 +196,8 @@ static void carry_out(conform *c, const void *what, conform_verdict *verdict)
     k.dtype = (weft_dtype)it->of[CONFORM_DTYPE];
     k.reduction = (weft_reduction)it->of[CONFORM_REDUCTION];
     k.root = conform_root(it);
-    k.count = k.kind == WEFT_BARRIER ? 0 : conform_counts[it->of[CONFORM_COUNT]];
-    const struct shape *shape = &shapes[k.kind];
+    k.count = conform_shapes[k.kind].moves ? conform_counts[it->of[CONFORM_COUNT]] : 0;
+    const conform_shape *shape = &conform_shapes[k.kind];
     job j = {.shape = shape, .root = k.root, .count = k.count, .in_place = it->of[CONFORM_PLACE]};
     j.rank = weft_comm_rank(c->comm), j.ranks = weft_comm_size(c->comm);
     j.element = weft_dtype_bytes(k.dtype);

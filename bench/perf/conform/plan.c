@@ -33,19 +33,26 @@ typedef struct space {
 
 /* ------------------------------------------------------------------------------------------- what makes sense */
 
-static bool reduces(int kind)
-{
-    return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE_SCATTER || kind == WEFT_REDUCE;
-}
+const conform_shape conform_shapes[] = {
+    [WEFT_ALL_REDUCE] = {.moves = true, .reduces = true},
+    [WEFT_REDUCE_SCATTER] = {.moves = true, .reduces = true, .sends_each = true},
+    [WEFT_ALL_GATHER] = {.moves = true, .receives_each = true},
+    [WEFT_BROADCAST] = {.moves = true, .root_sends = true},
+    [WEFT_REDUCE] = {.moves = true, .reduces = true, .root_receives = true},
+    [WEFT_ALL_TO_ALL] = {.moves = true, .sends_each = true, .receives_each = true},
+    [WEFT_BARRIER] = {.moves = false},
+};
+_Static_assert(sizeof conform_shapes / sizeof *conform_shapes == WEFT_COLLECTIVE_KINDS, "each kind has a row");
 
 /* Does a property mean something to a collective? */
 static bool matters(int kind, int axis)
 {
+    const conform_shape *shape = &conform_shapes[kind];
     if (axis == CONFORM_REDUCTION)
-        return reduces(kind);
+        return shape->reduces;
     if (axis == CONFORM_ROOT)
-        return kind == WEFT_BROADCAST || kind == WEFT_REDUCE;
-    return kind != WEFT_BARRIER || axis == CONFORM_RANKS || axis == CONFORM_KIND || axis == CONFORM_HOW;
+        return shape->root_sends || shape->root_receives;
+    return shape->moves || axis == CONFORM_RANKS || axis == CONFORM_KIND || axis == CONFORM_HOW;
 }
 
 /* A case that can be asked for, with 0 wherever a property has no meaning. */
@@ -55,7 +62,7 @@ static bool makes_sense(const conform_case *it)
     for (int a = 0; a < CONFORM_AXES; a++)
         if (it->of[a] && !matters(kind, a))
             return false;
-    return !(reduces(kind) && perf_element_is_whole((weft_dtype)it->of[CONFORM_DTYPE]) &&
+    return !(conform_shapes[kind].reduces && perf_element_is_whole((weft_dtype)it->of[CONFORM_DTYPE]) &&
              it->of[CONFORM_REDUCTION] == WEFT_AVERAGE);
 }
 
@@ -152,15 +159,16 @@ static bool cover_pairs(space *s)
 /* Sums of many ranks, in which their order shows: not left to chance. */
 static bool add_sums(space *s)
 {
-    static const int kinds[] = {WEFT_ALL_REDUCE, WEFT_REDUCE_SCATTER, WEFT_REDUCE};
     bool well = true;
-    for (int i = 0; i < 3 * WEFT_DTYPES && well; i++) {
+    for (int i = 0; i < WEFT_COLLECTIVE_KINDS * WEFT_DTYPES && well; i++) {
+        int kind = i % WEFT_COLLECTIVE_KINDS, dtype = i / WEFT_COLLECTIVE_KINDS;
         conform_case it = {{0}};
         it.of[CONFORM_RANKS] = (unsigned char)(s->values[CONFORM_RANKS] - 1);
-        it.of[CONFORM_KIND] = (unsigned char)kinds[i % 3];
-        it.of[CONFORM_DTYPE] = (unsigned char)(i / 3);
+        it.of[CONFORM_KIND] = (unsigned char)kind;
+        it.of[CONFORM_DTYPE] = (unsigned char)dtype;
         it.of[CONFORM_COUNT] = (unsigned char)(s->values[CONFORM_COUNT] < 4 ? s->values[CONFORM_COUNT] - 1 : 3);
-        well = perf_element_is_whole((weft_dtype)(i / 3)) || add(s, &it);
+        if (conform_shapes[kind].reduces && !perf_element_is_whole((weft_dtype)dtype))
+            well = add(s, &it);
     }
     return well;
 }
@@ -231,15 +239,15 @@ void conform_describe(const conform_case *it, char *text, size_t bytes)
     static const char *const how[] = {"run", "started", "started behind another"};
     int kind = it->of[CONFORM_KIND];
     size_t used = (size_t)snprintf(text, bytes, "%s", weft_collective_string((weft_collective_kind)kind));
-    if (kind != WEFT_BARRIER)
+    if (conform_shapes[kind].moves)
         used += (size_t)snprintf(text + used, bytes - used, " of %zu %s", conform_counts[it->of[CONFORM_COUNT]],
                                  weft_dtype_string((weft_dtype)it->of[CONFORM_DTYPE]));
-    if (reduces(kind))
+    if (conform_shapes[kind].reduces)
         used += (size_t)snprintf(text + used, bytes - used, ", %s",
                                  weft_reduction_string((weft_reduction)it->of[CONFORM_REDUCTION]));
     if (matters(kind, CONFORM_ROOT))
         used += (size_t)snprintf(text + used, bytes - used, ", root %d", conform_root(it));
-    if (kind != WEFT_BARRIER)
+    if (conform_shapes[kind].moves)
         used += (size_t)snprintf(text + used, bytes - used, ", %s, %s, from element %d",
                                  it->of[CONFORM_PLACE] ? "in place" : "out of place",
                                  it->of[CONFORM_MEMORY] ? "memory of weft" : "memory of malloc", it->of[CONFORM_SHIFT]);

@@ -28,6 +28,13 @@ typedef struct conform_case {
 
 extern const size_t conform_counts[5];
 
+/* What a kind of collective moves. A buffer holds a part for every rank, or one. */
+typedef struct conform_shape {
+    bool moves, reduces, sends_each, receives_each, root_sends, root_receives;
+} conform_shape;
+
+extern const conform_shape conform_shapes[]; /* by weft_collective_kind */
+
 /* The cases of a run with @p ranks ranks at most, those of equal ranks together; free() them. NULL: no memory. */
 conform_case *conform_plan(const conform_settings *settings, int ranks, size_t *count_out);
 /* "all_reduce of 7 bf16, sum, in place, ..." */

@@ -15,7 +15,7 @@
 #include "perf/overlap/report.h"
 #include "perf/product.h"
 #include "perf/ranks.h"
-#include "perf/try.h"
+#include "try.h"
 
 enum { ROWS_MOST = 512 }; /* of a sweep: as many factors of 1.1 as lie between a byte and 10^15 */
 

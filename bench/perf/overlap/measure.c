@@ -8,7 +8,7 @@
 
 #include "perf/measure.h"
 #include "perf/statistics.h"
-#include "perf/try.h"
+#include "try.h"
 
 typedef double way_times[OVERLAP_TIMES];
 

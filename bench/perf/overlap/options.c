@@ -9,15 +9,16 @@
 
 #include "complain.h"
 #include "option.h"
+#include "out.h"
 
 #define FIELD(name) offsetof(overlap_options, name)
 static const option table[] = {
     {"bytes", OPTION_TEXT, FIELD(bytes), 0, 0, "BYTES",
      "of all gradients; or of each bucket, as 8M,4M,1M in the order in which they are reduced; K M G may follow "
-     "(default 64M)"},
-    {"buckets", OPTION_INT, FIELD(buckets), 1, OVERLAP_BUCKETS_MOST, "N", "cut them into N even buckets (default 8)"},
+     "(64M)"},
+    {"buckets", OPTION_INT, FIELD(buckets), 1, OVERLAP_BUCKETS_MOST, "N", "cut them into N even buckets (8)"},
     {"ratio", OPTION_REAL, FIELD(ratio), 1e-3, 1e3, "X",
-     "compute so long that communication is X of it (default 0.5; with --one 1)"},
+     "compute so long that communication is X of it (0.5; with --one 1)"},
     {"compute-ms", OPTION_REAL, FIELD(compute_ms), 1e-2, 1e6, "MS", "compute so long instead"},
     {"forward", OPTION_REAL, FIELD(forward), 1e-3, 1e3, "X", "computing of the forward over that of the backward (1)"},
     {"compute", OPTION_TEXT, FIELD(compute), 0, 0, "HOW",
@@ -26,17 +27,16 @@ static const option table[] = {
      "one operation of --bytes instead of a step (none)"},
     {"sweep", OPTION_FLAG, FIELD(sweep), 0, 0, NULL, "try bucket sizes: a line each"},
     {"b|minbytes", OPTION_SIZE, FIELD(min_bytes), OVERLAP_ELEMENT, 1e15, "BYTES",
-     "smallest bucket of a sweep (default: a 64th of all)"},
-    {"e|maxbytes", OPTION_SIZE, FIELD(max_bytes), OVERLAP_ELEMENT, 1e15, "BYTES",
-     "largest bucket of a sweep (default: all)"},
-    {"f|stepfactor", OPTION_REAL, FIELD(factor), 1.1, 1e6, "X", "from size to size of a sweep, multiplied (default 2)"},
-    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "turns of measuring (default: as many as fit --row-s)"},
-    {"row-s", OPTION_REAL, FIELD(row_s), 1e-3, 1e5, "SECONDS", "measure for so long, but 3 rounds or more (default 5)"},
+     "smallest bucket of a sweep (a 64th of all)"},
+    {"e|maxbytes", OPTION_SIZE, FIELD(max_bytes), OVERLAP_ELEMENT, 1e15, "BYTES", "largest bucket of a sweep (all)"},
+    {"f|stepfactor", OPTION_REAL, FIELD(factor), 1.1, 1e6, "X", "from size to size of a sweep, multiplied (2)"},
+    {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "turns of measuring (as many as fit --row-s)"},
+    {"row-s", OPTION_REAL, FIELD(row_s), 1e-3, 1e5, "SECONDS", "measure for so long, but 3 rounds or more (5)"},
     {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
      "ranks are N threads of this process, a core each if there are so many"},
     {"T|timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
-     "deadline of each operation (default 0: WEFT_TIMEOUT_MS)"},
-    {"backend", OPTION_TEXT, FIELD(backend), 0, 0, "NAME", "what carries the operations (default: chosen)"},
+     "deadline of each operation (0: WEFT_TIMEOUT_MS)"},
+    {"backend", OPTION_TEXT, FIELD(backend), 0, 0, "NAME", "what carries the operations (chosen)"},
     {"J|json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a phase; - = stdout, the text then on stderr"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "a picture of the sweep"},
 };
@@ -136,8 +136,8 @@ static int check_memory(const overlap_options *o)
 static int read_sweep(overlap_options *o)
 {
     size_t total = overlap_shape_total(&o->shape);
-    if (o->svg && o->json && strcmp(o->svg, "-") == 0 && strcmp(o->json, "-") == 0)
-        return complain(EXIT_USAGE, "--json and --svg cannot both go to standard output");
+    if (out_apart("--json", o->json, "--svg", o->svg) != EXIT_DONE)
+        return EXIT_USAGE;
     if (o->svg && !o->sweep)
         return complain(EXIT_USAGE, "--svg is a picture of a sweep: say --sweep too");
     if (!o->sweep)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "perf/overlap/usage.h"
-#include "perf/try.h"
+#include "try.h"
 
 typedef struct run {
     overlap_runner *runner;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "perf/try.h"
+#include "try.h"
 
 /* ------------------------------------------------------------------------------------------- making */
 

@@ -61,8 +61,8 @@
  *      }
  *      @endcode
  *
- *  All params are acquired before they are saved, say, and before the set is destroyed. README.md has a trainer, and
- *  what becomes of it.
+ *  All params are acquired before they are saved, say, and before the set is destroyed. docs/trainer.md has a trainer,
+ *  and what becomes of it.
  *
  *  The microbatches between two steps are a window. The first begin of a window clears the gradients; reductions start
  *  in the last microbatch, in one order on all ranks, whatever the order of the marks. A trainer whose backward is

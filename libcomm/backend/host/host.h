@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host backend from inside: inside a machine first, by `local`, then between ranks of equal index on their
- * machines, by whatever carries messages between machines. So each byte crosses a wire once for a machine, not for
- * each rank.
+/* The backend `host` from inside: it is for several hosts, and composes two others by them. Inside a machine first, by
+ * `local`, then between ranks of equal index on their machines, by whatever carries messages between machines. So each
+ * byte crosses a wire once for a machine, not for each rank.
  *
  * A collective is cut into cells, each small enough for the staging that was taken with the comm. A cell goes through
  * stations, and at each station all cells of a comm begin in their order, on all ranks: whatever the timing, what one

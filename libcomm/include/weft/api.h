@@ -43,8 +43,8 @@
  *   Blocks:  never | local (bounded, needs no other rank) | peers (until others come, or a deadline passes).
  *   Collective: every rank concerned must call, in the same order.
  *   Hot: no allocation, no lock, no log; one system call at most, to wake a sleeper.
- *   Ownership: borrowed (the caller keeps it; it must outlive what is named), copied, taken, given (release it with
- *   ...).
+ *   Ownership: borrowed (the caller keeps it; it must outlive what is named), copied, taken (it is weft's from here
+ *   on), given (release it with the call that is named).
  *   Errors: the codes by name; any call may also return E_FORKED in a child of fork(). */
 
 #endif

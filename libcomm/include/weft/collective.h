@@ -77,47 +77,55 @@ WEFT_API WEFT_NODISCARD weft_result weft_collective_start(weft_comm *comm, const
 WEFT_API WEFT_NODISCARD weft_result weft_collective_run(weft_comm *comm, const weft_collective *what,
                                                         weft_stream stream);
 
-/* The common cases: contracts as above, shapes as in the table. */
+/* The common cases; shapes as in the table. */
 
-/** recv[i] = reduction over ranks of send[i], on every rank. */
+/** recv[i] = reduction over ranks of send[i], on every rank. Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_reduce_start(weft_comm *comm, const void *send, void *recv, size_t count,
                                                           weft_dtype dtype, weft_reduction reduction, weft_stream after,
                                                           weft_work *work_out);
-/** recv[i] = reduction over ranks of send[rank * count + i]. */
+/** recv[i] = reduction over ranks of send[rank * count + i]. Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_reduce_scatter_start(weft_comm *comm, const void *send, void *recv,
                                                               size_t count, weft_dtype dtype, weft_reduction reduction,
                                                               weft_stream after, weft_work *work_out);
-/** recv[r * count + i] = send[i] of rank r. */
+/** recv[r * count + i] = send[i] of rank r. Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_gather_start(weft_comm *comm, const void *send, void *recv, size_t count,
                                                           weft_dtype dtype, weft_stream after, weft_work *work_out);
-/** recv[i] = send[i] of the root; send is read on the root only. */
+/** recv[i] = send[i] of the root; send is read on the root only. Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_broadcast_start(weft_comm *comm, const void *send, void *recv, size_t count,
                                                          weft_dtype dtype, int root, weft_stream after,
                                                          weft_work *work_out);
-/** recv[i] = reduction over ranks of send[i], on the root; recv is written there only. */
+/** recv[i] = reduction over ranks of send[i], on the root; recv is written there only.
+ *  Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_reduce_start(weft_comm *comm, const void *send, void *recv, size_t count,
                                                       weft_dtype dtype, weft_reduction reduction, int root,
                                                       weft_stream after, weft_work *work_out);
-/** recv[r * count + i] = send[rank * count + i] of rank r. */
+/** recv[r * count + i] = send[rank * count + i] of rank r. Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_to_all_start(weft_comm *comm, const void *send, void *recv, size_t count,
                                                           weft_dtype dtype, weft_stream after, weft_work *work_out);
-/** Ends on no rank before it has been started on all. */
+/** Ends on no rank before it has been started on all. Contract as weft_collective_start(). */
 WEFT_API WEFT_NODISCARD weft_result weft_barrier_start(weft_comm *comm, weft_stream after, weft_work *work_out);
 
+/** weft_all_reduce_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_reduce_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                         weft_dtype dtype, weft_reduction reduction, weft_stream stream);
+/** weft_reduce_scatter_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_reduce_scatter_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                             weft_dtype dtype, weft_reduction reduction,
                                                             weft_stream stream);
+/** weft_all_gather_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_gather_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                         weft_dtype dtype, weft_stream stream);
+/** weft_broadcast_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_broadcast_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                        weft_dtype dtype, int root, weft_stream stream);
+/** weft_reduce_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_reduce_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                     weft_dtype dtype, weft_reduction reduction, int root,
                                                     weft_stream stream);
+/** weft_all_to_all_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_to_all_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                         weft_dtype dtype, weft_stream stream);
+/** weft_barrier_start(), finished. Contract as weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_barrier_run(weft_comm *comm, weft_stream stream);
 
 WEFT_END_DECLS

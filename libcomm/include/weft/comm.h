@@ -87,10 +87,9 @@ WEFT_API WEFT_NODISCARD weft_result weft_comm_native(weft_comm *comm, void **nat
 /** The world it belongs to. Threads: any. Blocks: never. */
 WEFT_API weft_world *weft_comm_world(const weft_comm *comm);
 
-/** How the comm failed, WEFT_OK if it has not: the first verdict this rank saw. The message is copied to @p text, cut
- *  at
- *  @p text_bytes (NULL and 0: not wanted). A failed comm takes no more operations; finish what is started, then
- *  destroy.
+/** How the comm failed, WEFT_OK if it has not: the first verdict this rank saw. A failed comm takes no more operations;
+ *  finish what is started, then destroy.
+ *  @param text  the message is copied there, cut at @p text_bytes; NULL and 0: not wanted.
  *  Threads: any.  Blocks: never. */
 WEFT_API weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes);
 

@@ -46,17 +46,15 @@ WEFT_API WEFT_NODISCARD weft_result weft_all_to_allv_start(weft_comm *comm, cons
                                                            const size_t *recv_counts, const size_t *recv_offsets,
                                                            weft_dtype dtype, weft_stream after, weft_work *work_out);
 
-/* Start and finish in one call, on one stream.
- * Threads: one at a time for the comm.  Blocks: peers on the host stream, else never.  Hot.  Collective.
- * Errors: those of the start and of weft_work_finish(). */
-
-/** weft_gather_start(), finished. */
+/** weft_gather_start(), finished, on one stream.
+ *  Threads: one at a time for the comm.  Blocks: peers on the host stream, else never.  Hot.  Collective.
+ *  Errors: those of the start and of weft_work_finish(). */
 WEFT_API WEFT_NODISCARD weft_result weft_gather_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                     weft_dtype dtype, int root, weft_stream stream);
-/** weft_scatter_start(), finished. */
+/** weft_scatter_start(), finished. Contract as weft_gather_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_scatter_run(weft_comm *comm, const void *send, void *recv, size_t count,
                                                      weft_dtype dtype, int root, weft_stream stream);
-/** weft_all_to_allv_start(), finished. */
+/** weft_all_to_allv_start(), finished. Contract as weft_gather_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_all_to_allv_run(weft_comm *comm, const void *send, const size_t *send_counts,
                                                          const size_t *send_offsets, void *recv,
                                                          const size_t *recv_counts, const size_t *recv_offsets,

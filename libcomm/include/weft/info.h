@@ -18,7 +18,7 @@ typedef enum weft_info_kind {
 
 /** One fact. Borrowed until the visit returns. */
 typedef struct weft_info {
-    size_t size;
+    size_t size; /**< Of this struct, as the library has it. */
     weft_info_kind kind;
     const char *name, *value;
     const char *note; /**< More about it, or "". */

@@ -59,8 +59,8 @@ typedef struct weft_p2p_batch {
  *  before), E_UNSUPPORTED (no p2p on this comm), E_BUSY, and the error of a comm that has failed. */
 WEFT_API WEFT_NODISCARD weft_result weft_p2p_start(weft_comm *comm, const weft_p2p_batch *batch, weft_stream after,
                                                    weft_work *work_out);
-/** Start and finish in one call. Threads: one at a time for the comm. Blocks: peers on the host stream, else never.
- *  Hot.
+/** Start and finish in one call.
+ *  Threads: one at a time for the comm.  Blocks: peers on the host stream, else never.  Hot.
  *  Errors: those of weft_p2p_start() and weft_work_finish(). */
 WEFT_API WEFT_NODISCARD weft_result weft_p2p_run(weft_comm *comm, const weft_p2p_batch *batch, weft_stream stream);
 

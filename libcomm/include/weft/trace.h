@@ -144,8 +144,8 @@ WEFT_API void weft_trace_enable(weft_world *world, int on);
 /** How many records have been made. Threads: any. Blocks: never. */
 WEFT_API uint64_t weft_trace_count(const weft_world *world);
 /** Copy up to @p max records from number @p first on; those overwritten or unfinished are left out, those of
- *  operations in flight are given as they stand. @return how many were copied; *next_out (may be NULL) is where to go
- *  on.
+ *  operations in flight are given as they stand. @return how many were copied; *next_out is where to go on, if it is
+ *  not NULL.
  *  Threads: any.  Blocks: never. */
 WEFT_API size_t weft_trace_read(const weft_world *world, uint64_t first, weft_trace_record *records, size_t max,
                                 uint64_t *next_out);

@@ -63,8 +63,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_world_check(weft_world *world, weft_str
 /** Give up: fail every comm of this world on this rank, and tell the others why. Whoever waits for this rank ends with
  *  @p result too and knows the cause, so that one call in each rank that fails ends all of them. Comms that have failed
  *  keep their verdict; operations in flight end, and must still be finished.
- *  @param result  a failure: what made this rank give up.   @param why  copied, cut at 255 bytes; one line that names
- *  the thing.
+ *  @param result  a failure: what made this rank give up.
+ *  @param why     copied, cut at 255 bytes; one line that names the thing.
  *  Threads: any.  Blocks: local.  Errors: E_INVALID. */
 WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, const char *why);
 
@@ -87,8 +87,8 @@ WEFT_API void weft_team_destroy(weft_team *team);
 /** The body of one rank. @p world is the rank's own, open; it is closed when the function returns. */
 typedef weft_result (*weft_rank_function)(weft_world *world, void *argument);
 /** Run @p function on @p ranks new threads, each a rank of a new team, and wait for all of them.
- *  @param config    copied for every rank, its team and rank set; NULL = defaults.   @param argument  borrowed until
- *  return.
+ *  @param config    copied for every rank, its team and rank set; NULL = defaults.
+ *  @param argument  borrowed until return.
  *  Threads: any.  Blocks: peers.  Errors: those of opening, or the first that a rank returned, lowest rank first. */
 WEFT_API WEFT_NODISCARD weft_result weft_team_run(int ranks, const weft_world_config *config,
                                                   weft_rank_function function, void *argument);

@@ -79,6 +79,8 @@ def a_table_of_another_program_is_read():
 def what_cannot_be_run_is_told():
     assert "nothing to measure and nothing to read" in run(code=2).stderr
     assert "false ended with code 1" in run("--ours", "false", code=1).stderr
+    told = run("--ours", "sleep 100 & wait", "--timeout", "0.2", code=1).stderr
+    assert told == "sleep 100 & wait has not ended after 0.2 s\n", told
 
 
 tap.main(the_figure_is_the_median_over_rounds_against_the_best_peer, near_and_far_are_told_apart,

@@ -118,7 +118,7 @@ TEST(what_is_asked_wrongly_is_said)
         const char *says;
     } wrong[] = {
         {{NULL}, 2, "of which folder? (see"},
-        {{"--json", "FOLDER", NULL}, 2, "of which folder? --json took '/tmp/"},
+        {{"--json", "report", NULL}, 2, "of which folder? --json took 'report' as its value"},
         {{"--rank", "1", "--step", "FOLDER"}, 2, "of which folder? --step took '/tmp/"},
         {{"/no/such/folder", NULL}, 1, "cannot read folder '/no/such/folder'"},
         {{"FOLDER", "--step", "9", NULL}, 2, "--step 9: the trace has steps 1 to 3"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for modules and loads them. */
-#include "backend/module.h"
+/* Modules, whatever they hold: looks for a shared object in the folders where they may be, and loads it. */
+#include "module.h"
 
 #include <dlfcn.h>
 #include <signal.h>

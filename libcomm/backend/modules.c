@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The modules that hold a backend each: looked for by name, and loaded once. */
-#include "backend/plugin.h"
+/* Modules that hold a backend each: finds them by the names of their files, loads them once, and registers what they
+ * hold. */
+#include "backend/modules.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -8,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/module.h"
 #include "backend/registry.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "module.h"
 
 #define PREFIX          "libweft-backend-"
 #define SUFFIX          ".so"
@@ -52,7 +53,7 @@ static void note(const char *path, const char *why)
     last_found = &f->next;
 }
 
-void weft__plugins_tell(void (*tell)(void *cookie, const char *path, const char *why_not), void *cookie)
+void weft__backend_modules_tell(void (*tell)(void *cookie, const char *path, const char *why_not), void *cookie)
 {
     for (const found *f = first_found; f; f = f->next)
         tell(cookie, f->path ? f->path : "?", f->why_not);
@@ -105,7 +106,7 @@ static bool load_folder(void *cookie, const char *folder)
     return false;
 }
 
-void weft__plugins_load(void)
+void weft__backend_modules_load(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool loaded;

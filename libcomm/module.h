@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared objects that weft loads on demand: where they are looked for, and how one is loaded. They are never unloaded,
- * since libraries below them start threads and handlers. */
-#ifndef WEFT_BACKEND_MODULE_H
-#define WEFT_BACKEND_MODULE_H
+/* Modules: shared objects that weft loads on demand. They hold a backend (backend/modules.h), a device, or what a
+ * program keeps in one, and are never unloaded, since libraries below them start threads and handlers. */
+#ifndef WEFT_LIBCOMM_MODULE_H
+#define WEFT_LIBCOMM_MODULE_H
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes up the first result that is not WEFT_OK, in functions that hold nothing. */
-#ifndef WEFT_BENCH_PERF_TRY_H
-#define WEFT_BENCH_PERF_TRY_H
+#ifndef WEFT_BENCH_TRY_H
+#define WEFT_BENCH_TRY_H
 #include <weft/result.h>
 
 #define TRY(call)                         \
