@@ -13,7 +13,6 @@
 #define VERDICT_ROUNDS  64  /* slices that a failure may wait for others to end */
 #define ROUNDS_OF_WATCH 256 /* between two looks at deadlines while there is always something to do */
 #define PRESENCES       3   /* callers that have returned are expected to so often again */
-#define LOOK_US         200 /* a ring that is put off: ten times what a timer costs */
 #define ROUNDS_TO_LEAVE 8   /* what each moves may be due to the one before; then whoever leaves has done enough */
 
 /* ------------------------------------------------------------------------------------------- works */
@@ -292,7 +291,7 @@ void weft__seat_leave(weft_world *world, uint64_t came)
     if (at_once || (due && !returns))
         weft__seat_wake_engine(world);
     else if (due)
-        weft__seat_have_engine_look(world, LOOK_US);
+        weft__seat_have_engine_look(world);
 }
 
 void weft__seat_wake_engine(weft_world *world)
@@ -303,11 +302,12 @@ void weft__seat_wake_engine(weft_world *world)
 
 /* Who leaves has given the seat up before it finds that the engine will look, and the engine looks at the seat after it
  * has said that it will not any more. */
-void weft__seat_have_engine_look(weft_world *world, uint32_t us)
+void weft__seat_have_engine_look(weft_world *world)
 {
     weft__progress *p = &world->progress;
     if (!p->has_engine || atomic_load(&p->looks) || atomic_exchange(&p->looks, true))
         return;
+    uint32_t us = atomic_load_explicit(&p->look_us, memory_order_relaxed);
     struct itimerspec once = {.it_value.tv_nsec = (long)us * 1000};
     if (timerfd_settime(p->look_fd, 0, &once, NULL) != 0) {
         atomic_store(&p->looks, false);

@@ -54,8 +54,8 @@ bool weft__seat_leave_unless_due(weft_world *world);
 void weft__seat_wake_engine(weft_world *world);
 /* In the seat: a caller has come while the engine had it. */
 void weft__seat_expect_callers(weft__progress *p);
-/* Have the engine look by itself in @p us, unless it will anyway. Any thread. */
-void weft__seat_have_engine_look(weft_world *world, uint32_t us);
+/* Have the engine look by itself in a while, unless it will anyway. Any thread. */
+void weft__seat_have_engine_look(weft_world *world);
 /* Leave it where everything is as it was when the seat was taken: what began since has ended. */
 void weft__seat_leave_as_found(weft_world *world);
 

@@ -144,7 +144,17 @@ static void make_stand_still(who other)
         CHECK_INT(kill(other.process, SIGUSR1), 0);
 }
 
-/* Rank 1 stands still somewhere in a large all-reduce, as if it had lost its core; rank 0 aborts, and uses its buffer
+/* Both write into the buffer of the other. */
+static weft_collective large_one(float *buffer, int round)
+{
+    weft_collective c = WEFT_COLLECTIVE_INIT;
+    c.kind = round % 2 ? WEFT_ALL_TO_ALL : WEFT_ALL_REDUCE;
+    c.send = c.recv = buffer;
+    c.count = round % 2 ? large() / 2 : large();
+    return c;
+}
+
+/* Rank 1 stands still somewhere in a large operation, as if it had lost its core; rank 0 aborts, and uses its buffer
  * for something else once it has it back. */
 static void abort_amid_writes(weft_world *world, void *argument)
 {
@@ -157,14 +167,14 @@ static void abort_amid_writes(weft_world *world, void *argument)
     srand(7);
     for (int round = 0; round < 6; round++) {
         weft_comm *comm = all_ranks(world, "writes", NULL);
+        weft_collective c = large_one(buffer, round);
         CHECK_OK(weft_barrier_run(guard, WEFT_STREAM_HOST));
         weft_result result;
         if (rank == 1) {
-            result = weft_all_reduce_run(comm, buffer, buffer, large(), WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST);
+            result = weft_collective_run(comm, &c, WEFT_STREAM_HOST);
         } else {
             weft_work work;
-            CHECK_OK(
-                weft_all_reduce_start(comm, buffer, buffer, large(), WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+            CHECK_OK(weft_collective_start(comm, &c, WEFT_STREAM_HOST, &work));
             pause_us(rand() % 3000);
             make_stand_still(other);
             pause_us(200);

@@ -317,6 +317,33 @@ TEST(buffers_are_the_callers_when_finish_returns)
     ranks_both_ways(4, reuse_at_once, NULL);
 }
 
+/* In every round each rank decides for itself whether it exchanges in place, and in memory that others can reach. */
+static void exchange_as_one_likes(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "exchange", NULL);
+    int rank = weft_comm_rank(comm), ranks = weft_comm_size(comm);
+    static const size_t counts[] = {1023, 1025, 9000, 70001};
+    size_t bytes = (size_t)70001 * 2 * (size_t)ranks + 4096;
+    void *heap, *plain = malloc(bytes);
+    CHECK_OK(weft_memory_alloc(world, bytes, &heap));
+    for (int round = 0; round < 64; round++) {
+        unsigned choice = (unsigned)round * 2654435761u + (unsigned)rank * 40503u;
+        trial t = {.kind = WEFT_ALL_TO_ALL, .dtype = WEFT_UINT8, .count = counts[round % 4], .salt = round};
+        t.in_place = choice >> 13 & 1;
+        try_one(comm, &t, choice >> 17 & 1 ? heap : plain);
+    }
+    weft_memory_free(world, heap);
+    free(plain);
+    weft_comm_destroy(comm);
+}
+
+TEST(some_may_exchange_in_place_with_others_who_do_not)
+{
+    ranks_both_ways(2, exchange_as_one_likes, NULL);
+    ranks_both_ways(5, exchange_as_one_likes, NULL);
+}
+
 /* The root of broadcasts (the others of reduces) runs a thousand operations ahead as far as it may, overwriting its
  * buffer after each. */
 static void run_ahead(weft_world *world, void *argument)

@@ -63,7 +63,9 @@ static void locate_buffers(weft__local_comm *lc, const weft_op *op, size_t paylo
     bool in_place_exchange = row->send == WEFT__PART_PER_RANK && row->recv == row->send && c->send == c->recv;
     weft__request *mine = &lc->request;
     mine->send = mine->recv = WEFT__NOWHERE;
-    if (sends(lc, op) && !in_place_exchange)
+    if (in_place_exchange)
+        mine->recv = weft__local_offset(lc, c->recv, span(lc, op));
+    else if (sends(lc, op))
         mine->send = weft__local_offset(lc, c->send, span(lc, op));
     if (weft__local_kinds[c->kind].by_slices)
         mine->recv = weft__local_offset(lc, c->recv, payload);

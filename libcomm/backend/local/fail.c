@@ -79,15 +79,14 @@ void weft__local_look_for_failure(weft__local_comm *lc)
     }
 }
 
-/* Do members write into the buffer of the head? Not before all have arrived; one that arrives now sees our verdict
- * first. */
+/* Do members that have arrived write into the buffer of the head? */
 static bool is_written_by_others(weft__local_comm *lc)
 {
     const weft_op *op = lc->head;
     if (!op || lc->phase == WEFT__ENTER ||
         !weft__concerns(weft__collectives[op->what.kind].receivers, lc->rank, op->what.root))
         return false;
-    if (weft__share_is_written(lc))
+    if (weft__share_is_written(lc) || lc->plan.swapped)
         return true;
     if (lc->phase != WEFT__MOVE || lc->plan.fused)
         return lc->plan.fused;
@@ -97,14 +96,16 @@ static bool is_written_by_others(weft__local_comm *lc)
     return weft__plan_can_fuse(lc, op);
 }
 
-/* A member that may still write there, -1 if none does: it has not said that it has seen a failure, let go, or gone. */
+/* A member that may still write there, -1 if none does: it has arrived, and has not said that it has seen a failure,
+ * let go, or gone. One that arrives now sees our verdict first. */
 static int writer_left(weft__local_comm *lc)
 {
     if (!is_written_by_others(lc))
         return -1;
     for (int i = 0; i < lc->count; i++) {
         const weft__page *page = lc->pages[i];
-        bool stopped = i == lc->rank || atomic_load(&page->verdict) != WEFT_OK || has_left(lc, i) ||
+        bool stopped = i == lc->rank || !weft__page_has(page, lc->head->number) ||
+                       atomic_load(&page->verdict) != WEFT_OK || has_left(lc, i) ||
                        atomic_load(&lc->local->world->lost[lc->ranks[i]]) ||
                        atomic_load(&page->released) >= lc->head->number;
         if (!stopped)

@@ -25,15 +25,23 @@ typedef struct weft__local_card {
 
 typedef struct weft__lane weft__lane;
 
+/* How a block is exchanged in place with that of a member. */
+typedef enum weft__exchange {
+    WEFT__NO_EXCHANGE,
+    WEFT__UNDECIDED, /* the member may reach our block; can we reach its block? */
+    WEFT__BY_SWAP,   /* each of the two can: each swaps a half */
+    WEFT__BY_PIPE    /* only as far as our own bytes have been put into the pipe to it */
+} weft__exchange;
+
 /* A part of a result: bytes that this rank fetches, in order, from one member or as a reduction from all. */
 typedef struct weft__move {
     unsigned char *to;
     size_t bytes, done;
-    size_t end;    /* it may be moved up to here: the bytes, or the end of the part that was claimed */
-    size_t at;     /* where it begins in each source buffer */
-    int from;      /* member; -1 = reduce over all */
-    bool result;   /* from the source's result (recv), once it is produced; else from what it sends */
-    bool exchange; /* in place: only as far as our own bytes have been put into the pipe to it */
+    size_t end;  /* it may be moved up to here: the bytes, or the end of the part that was claimed */
+    size_t at;   /* where it begins in each source buffer */
+    int from;    /* member; -1 = reduce over all */
+    bool result; /* from the source's result (recv), once it is produced; else from what it sends */
+    weft__exchange exchange;
 } weft__move;
 
 /* Bytes of ours that a member cannot reach: put into the pipe to it, in order. */
@@ -59,6 +67,7 @@ typedef struct weft__plan {
     bool in_slot;       /* small: everybody's input lies in its slot */
     bool in_line;       /* tiny: it lies in its descriptor */
     bool past;          /* results are stored past the cache */
+    bool swapped;       /* others write into this rank's buffer: it exchanges in place, where they can reach it */
     bool fused;         /* every buffer can be reached: see weft__move_fused() */
     bool shared;        /* in parts, which others may take over: see share.c */
     uint32_t claimed;   /* by this rank */
@@ -188,6 +197,8 @@ extern const weft__local_kind weft__local_kinds[];
 weft__side weft__plan_own_side(const weft__local_comm *lc, const weft_op *op);
 void weft__plan_first(weft__local_comm *lc, const weft_op *op);
 void weft__plan_second(weft__local_comm *lc, const weft_op *op);
+/* The member of an undecided move has arrived. Both of the two decide alike. */
+void weft__plan_decide(weft__local_comm *lc, const weft_op *op, weft__move *move);
 bool weft__plan_can_fuse(const weft__local_comm *lc, const weft_op *op);
 /* From now on it is fused: member @p member sums its slice. */
 void weft__plan_fuse(const weft__local_comm *lc, const weft_op *op, int member, weft__plan *plan);

@@ -9,6 +9,7 @@
 
 #define BLOCK ((size_t)16 << 10)  /* of a fused sum: stays in the first-level cache until all have it */
 #define LONG  ((size_t)128 << 10) /* a slice of one */
+#define TILE  ((size_t)8 << 10)   /* of a swap: two of them and a third between stay in the first-level cache */
 
 static int divisor_of(const weft__local_comm *lc, const weft_op *op)
 {
@@ -134,14 +135,45 @@ static bool is_open(weft__local_comm *lc, weft__move *move)
 
 /* ------------------------------------------------------------------------------------------- moves and pushes */
 
+static void swap(unsigned char *a, unsigned char *b, size_t bytes)
+{
+    unsigned char tile[TILE];
+    for (size_t done = 0, part; done < bytes; done += part) {
+        part = weft__least(bytes - done, TILE);
+        memcpy(tile, a + done, part);
+        memcpy(a + done, b + done, part);
+        memcpy(b + done, tile, part);
+    }
+}
+
+/* What this rank has for the member against what that has for this rank. Through pipes each byte would be copied twice:
+ * that takes 6 times as long at 1 MiB, and 3.5 at 16 MiB. */
+static size_t swap_part(weft__local_comm *lc, weft_op *op, weft__move *move)
+{
+    uint64_t theirs = weft__page_request(lc->pages[move->from], op->number)->recv;
+    size_t part = weft__least(move->end - move->done, weft__local_part(lc->local));
+    if (!weft__local_still_good(lc, move->from, op->number))
+        return 0;
+    mark_first(lc, op);
+    swap(move->to + move->done, lc->bases[move->from] + theirs + move->at + move->done, part);
+    move->done += part;
+    return part;
+}
+
 static size_t copy_part(weft__local_comm *lc, weft_op *op, weft__move *move)
 {
     const unsigned char *from;
     if (!weft__local_met(lc, op, move->from) || !is_open(lc, move))
         return 0;
+    if (move->exchange == WEFT__UNDECIDED) {
+        weft__plan_decide(lc, op, move);
+        return 1; /* there may be nothing left, or something to push */
+    }
+    if (move->exchange == WEFT__BY_SWAP)
+        return swap_part(lc, op, move);
     size_t part = weft__least(next_bytes(lc, op, move, move->from, &from),
                               weft__least(move->end - move->done, weft__local_part(lc->local)));
-    if (move->exchange)
+    if (move->exchange == WEFT__BY_PIPE)
         part = weft__least(part, lc->plan.push[move->from].done - move->done);
     if (!part)
         return 0;

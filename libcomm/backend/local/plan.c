@@ -77,7 +77,7 @@ static void plan_reduce_scatter(const weft__local_comm *lc, const weft_op *op, c
 
 /* From every member, this rank first and then around, so that not all read from one. */
 static void fetch_from_all(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan,
-                           size_t at, bool own, bool exchange)
+                           size_t at, bool own, weft__exchange exchange)
 {
     size_t one = bytes_of(op);
     for (int step = own ? 0 : 1; step < lc->count; step++) {
@@ -95,7 +95,7 @@ static void plan_all_gather(const weft__local_comm *lc, const weft_op *op, const
     size_t one = bytes_of(op);
     plan->meet = plan->readers = WEFT__EVERYBODY;
     fetch_from_all(lc, op, side, plan, 0, side->send != side->recv + weft__local_stride(op) * (size_t)side->rank,
-                   false);
+                   WEFT__NO_EXCHANGE);
     push_all(lc, side, plan, side->send, one, 0);
 }
 
@@ -103,9 +103,30 @@ static void plan_all_to_all(const weft__local_comm *lc, const weft_op *op, const
 {
     size_t one = bytes_of(op);
     bool in_place = side->send == side->recv;
+    weft__exchange exchange = WEFT__NO_EXCHANGE;
+    if (in_place && !plan->in_slot)
+        exchange = lc->request.recv == WEFT__NOWHERE ? WEFT__BY_PIPE : WEFT__UNDECIDED;
     plan->meet = plan->readers = WEFT__EVERYBODY;
-    fetch_from_all(lc, op, side, plan, one * (size_t)side->rank, !in_place, in_place && !plan->in_slot);
-    push_all(lc, side, plan, side->send, one, one);
+    plan->swapped = exchange == WEFT__UNDECIDED;
+    fetch_from_all(lc, op, side, plan, one * (size_t)side->rank, !in_place, exchange);
+    if (!plan->swapped)
+        push_all(lc, side, plan, side->send, one, one);
+}
+
+/* The lower rank of the two takes the first half. */
+void weft__plan_decide(weft__local_comm *lc, const weft_op *op, weft__move *move)
+{
+    size_t half = weft__least(weft__round_up(move->bytes / 2, WEFT__LINE), move->bytes);
+    if (weft__page_request(lc->pages[move->from], op->number)->recv == WEFT__NOWHERE) {
+        move->exchange = WEFT__BY_PIPE;
+        lc->plan.push[move->from] = (weft__push){.from = move->to, .bytes = move->bytes};
+        return;
+    }
+    move->exchange = WEFT__BY_SWAP;
+    if (lc->rank < move->from)
+        move->end = half;
+    else
+        move->done = half;
 }
 
 static void plan_broadcast(const weft__local_comm *lc, const weft_op *op, const weft__side *side, weft__plan *plan)
@@ -156,6 +177,7 @@ _Static_assert(sizeof weft__local_kinds / sizeof *weft__local_kinds == WEFT_COLL
 static void clear(const weft__local_comm *lc, weft__plan *plan)
 {
     plan->moves = 0;
+    plan->swapped = false;
     for (int i = 0; i < lc->count; i++)
         plan->push[i] = (weft__push){0};
 }
