@@ -7,6 +7,7 @@ weft_result gpt_attention_forward(gpt_chunk *chunk, const gpt_param *layer, gpt_
     gpt_model *m = chunk->model;
     gpt_device *d = m->device;
     const gpt_shape *s = &m->shape;
+    GPT_TRY(gpt_use(chunk, &layer[GPT_ATTENTION_NORM]));
     d->ops->norm(d, s->rows, s->hidden, kept->start, layer[GPT_ATTENTION_NORM].value, kept->attention_normed,
                  kept->attention_scale);
     GPT_TRY(gpt_column_forward(chunk, &layer[GPT_QKV], kept->attention_normed, s->qkv_width, kept->qkv));

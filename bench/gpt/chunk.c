@@ -2,11 +2,6 @@
 /* A chunk of layers as a pipeline stage runs it. */
 #include "gpt/layer.h"
 
-static weft_result use(gpt_chunk *chunk, const gpt_param *first, size_t count)
-{
-    return chunk->hooks.use ? chunk->hooks.use(chunk->hooks.cookie, (size_t)(first - chunk->params), count) : WEFT_OK;
-}
-
 static const gpt_param *layer_params(const gpt_chunk *chunk, size_t layer)
 {
     return chunk->first_layer + layer * GPT_LAYER_PARAMS;
@@ -31,7 +26,6 @@ static weft_result forward_layers(gpt_chunk *chunk, gpt_slot *slot, void *end)
 {
     for (size_t i = 0; i < chunk->layers; i++) {
         const gpt_param *layer = layer_params(chunk, i);
-        GPT_TRY(use(chunk, layer, GPT_LAYER_PARAMS));
         GPT_TRY(gpt_attention_forward(chunk, layer, &slot->layers[i]));
         GPT_TRY(
             gpt_mlp_forward(chunk, layer, &slot->layers[i], i + 1 < chunk->layers ? slot->layers[i + 1].start : end));
@@ -47,7 +41,6 @@ weft_result gpt_chunk_forward(gpt_chunk *chunk, size_t number, const void *input
     size_t token_bytes = m->shape.tokens * sizeof(int32_t);
     if (gpt_chunk_is_first(chunk)) {
         m->device->ops->bring(m->device, token_bytes, tokens, slot->tokens);
-        GPT_TRY(use(chunk, chunk->embedding, 1));
         GPT_TRY(gpt_embedding_forward(chunk, slot, slot->layers[0].start));
     } else {
         take_in(chunk, input, slot->layers[0].start);
@@ -59,7 +52,6 @@ weft_result gpt_chunk_forward(gpt_chunk *chunk, size_t number, const void *input
     }
     GPT_TRY(forward_layers(chunk, slot, slot->end));
     m->device->ops->bring(m->device, token_bytes, targets, slot->targets);
-    GPT_TRY(use(chunk, chunk->final_norm, (size_t)(chunk->params + chunk->param_count - chunk->final_norm)));
     return gpt_loss_forward(chunk, slot, loss);
 }
 

@@ -7,6 +7,7 @@ weft_result gpt_embedding_forward(gpt_chunk *chunk, gpt_slot *slot, void *rows)
     gpt_model *m = chunk->model;
     const gpt_shape *s = &m->shape;
     void *all = gpt_tp_all(&m->tp, rows, m->all_grad);
+    GPT_TRY(gpt_use(chunk, chunk->embedding));
     m->device->ops->embed(m->device, &m->vocabulary, s->tokens, s->hidden, slot->tokens, chunk->embedding->value, all);
     return gpt_tp_reduce(&m->tp, all, rows, s->rows * s->hidden);
 }

@@ -4,6 +4,8 @@
 #define WEFT_BENCH_GPT_LAYER_H
 #include "gpt/model.h"
 
+/* @p param is read next, in the forward: no sooner is it waited for. */
+weft_result gpt_use(gpt_chunk *chunk, const gpt_param *param);
 /* A contribution to the gradient of @p param has been added. */
 weft_result gpt_ready(gpt_chunk *chunk, const gpt_param *param);
 

@@ -8,6 +8,11 @@
  * In the forward nothing can be hidden: each product takes what was just brought, each norm what was just summed. */
 #include "gpt/layer.h"
 
+weft_result gpt_use(gpt_chunk *chunk, const gpt_param *param)
+{
+    return chunk->hooks.use ? chunk->hooks.use(chunk->hooks.cookie, (size_t)(param - chunk->params)) : WEFT_OK;
+}
+
 weft_result gpt_ready(gpt_chunk *chunk, const gpt_param *param)
 {
     return chunk->hooks.ready ? chunk->hooks.ready(chunk->hooks.cookie, (size_t)(param - chunk->params)) : WEFT_OK;
@@ -18,6 +23,7 @@ weft_result gpt_column_forward(gpt_chunk *chunk, const gpt_param *weight, void *
     gpt_model *m = chunk->model;
     void *all = gpt_tp_all(&m->tp, rows, m->all);
     GPT_TRY(gpt_tp_gather(&m->tp, rows, all, m->shape.rows * m->shape.hidden));
+    GPT_TRY(gpt_use(chunk, weight));
     m->device->ops->linear(m->device, m->shape.tokens, m->shape.hidden, width, all, weight->value, y);
     return WEFT_OK;
 }
@@ -44,6 +50,7 @@ weft_result gpt_row_forward(gpt_chunk *chunk, const gpt_param *weight, const voi
 {
     gpt_model *m = chunk->model;
     void *all = gpt_tp_all(&m->tp, rows, m->all_grad);
+    GPT_TRY(gpt_use(chunk, weight));
     m->device->ops->linear(m->device, m->shape.tokens, width, m->shape.hidden, x, weight->value, all);
     return gpt_tp_reduce(&m->tp, all, rows, m->shape.rows * m->shape.hidden);
 }

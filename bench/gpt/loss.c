@@ -7,6 +7,7 @@ weft_result gpt_loss_forward(gpt_chunk *chunk, gpt_slot *slot, double *loss)
     gpt_model *m = chunk->model;
     gpt_device *d = m->device;
     const gpt_shape *s = &m->shape;
+    GPT_TRY(gpt_use(chunk, chunk->final_norm));
     d->ops->norm(d, s->rows, s->hidden, slot->end, chunk->final_norm->value, slot->normed, slot->scale);
     GPT_TRY(gpt_column_forward(chunk, chunk->output, slot->normed, s->local_vocabulary, slot->logits));
     d->ops->entropy_largest(d, &m->vocabulary, s->tokens, slot->logits, m->largest);

@@ -7,6 +7,7 @@ weft_result gpt_mlp_forward(gpt_chunk *chunk, const gpt_param *layer, gpt_kept *
     gpt_model *m = chunk->model;
     gpt_device *d = m->device;
     const gpt_shape *s = &m->shape;
+    GPT_TRY(gpt_use(chunk, &layer[GPT_MLP_NORM]));
     d->ops->norm(d, s->rows, s->hidden, kept->middle, layer[GPT_MLP_NORM].value, kept->mlp_normed, kept->mlp_scale);
     GPT_TRY(gpt_column_forward(chunk, &layer[GPT_GATE_UP], kept->mlp_normed, 2 * s->local_ffn, kept->gate_up));
     d->ops->swiglu(d, s->tokens, s->local_ffn, kept->gate_up, kept->activated);

@@ -64,8 +64,8 @@ typedef struct gpt_slot {
 /* Called as the chunk comes to its parameters, which are numbered from 0. */
 typedef struct gpt_hooks {
     void *cookie;
-    /* Parameters first ... first + count - 1 are read next, in the forward. */
-    weft_result (*use)(void *cookie, size_t first, size_t count);
+    /* This parameter is read next, in the forward; a tied embedding again at its end. */
+    weft_result (*use)(void *cookie, size_t param);
     /* One contribution to the gradient of this parameter has been added, in the backward. */
     weft_result (*ready)(void *cookie, size_t param);
 } gpt_hooks;

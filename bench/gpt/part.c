@@ -62,14 +62,12 @@ static weft_stream stream_of(const gpt_part *part)
     return part->chunk.model->device->stream;
 }
 
-static weft_result use(void *cookie, size_t first, size_t count)
+static weft_result use(void *cookie, size_t param)
 {
     gpt_part *part = cookie;
-    int64_t now = clock_ns();
-    for (size_t i = first; i < first + count; i++)
-        if (!part->used_ns[bucket_of(part, i)])
-            part->used_ns[bucket_of(part, i)] = now;
-    return weft_buckets_acquire(part->set, (uint32_t)first, (uint32_t)count, stream_of(part));
+    int64_t *used_ns = &part->used_ns[bucket_of(part, param)];
+    *used_ns = *used_ns ? *used_ns : clock_ns();
+    return weft_buckets_acquire(part->set, (uint32_t)param, 1, stream_of(part));
 }
 
 static weft_result ready(void *cookie, size_t param)
