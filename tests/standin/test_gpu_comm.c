@@ -198,17 +198,20 @@ static void fail_alone(weft_world *world, void *argument)
 {
     (void)argument;
     use_gpu(world);
-    weft_comm *comm = gpu_comm(world, "fails");
+    weft_comm *comm = gpu_comm(world, "fails"), *turn = all_ranks(world, "turn", NULL);
     float *x = new_floats(world, COUNT);
     if (weft_world_rank(world) == 0) {
+        OK(weft_barrier_run(turn, WEFT_STREAM_HOST));
         CHECK_INT(weft_comm_abort_because(comm, "no more"), WEFT_OK);
     } else {
         weft_work work;
         OK(weft_all_reduce_start(comm, x, x, COUNT, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &work));
+        OK(weft_barrier_run(turn, WEFT_STREAM_HOST)); /* or the abort is told before anything waits */
         CHECK_INT(weft_work_finish(work, WEFT_STREAM_HOST), WEFT_E_ABORTED);
         CHECK_HAS(weft_last_error(), "no more");
     }
     CHECK_INT(weft_world_check(world, weft_cuda_stream(cudaStreamPerThread)), WEFT_E_ABORTED);
+    weft_comm_destroy(turn);
     weft_comm_destroy(comm);
     weft_memory_free(world, x);
 }
