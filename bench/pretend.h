@@ -12,6 +12,8 @@ typedef struct pretend {
 
 /* By the thread that is to sleep: what comes begins now. */
 void pretend_open(pretend *core);
+/* Also behind whatever may have been waited for: who sleeps too long may sleep through a wait, which is not to be made
+ * up for. */
 void pretend_begin(pretend *core);
 /* Be busy for @p ns. What was slept too long before is made up for, what passed in between is not. */
 void pretend_pass(pretend *core, int64_t ns);

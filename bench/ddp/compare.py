@@ -3,7 +3,8 @@
 """Trains one GPT by weft and by PyTorch DDP on gloo, on two hosts of `weft hosts` with a link of the same rate, and
 prints one table: the step, the same step without communication, and what of the communication was exposed.
 
-    bench/ddp/compare.py [--weft build/bench/weft] [--python /usr/bin/python3] [--rate 1gbit] [--rounds 3]
+    bench/ddp/compare.py [--weft build/bench/weft] [--python /usr/bin/python3] [--rate 1gbit] [--congestion cubic]
+                         [--microbatches 1] [--rounds 3]
 
 Needs a Python with torch (Debian: python3-torch) and what `weft hosts` needs. The two take turns, each round anew; the
 table has the medians. Both multiply in fp32 by the system's BLAS on one thread, with the kernels for this processor.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 
 SHAPE = {"layers": 6, "hidden": 256, "ffn": 640, "heads": 4, "sequence": 128}
-MICRO_BATCH, MICROBATCHES, HOSTS = 4, 2, 2
+SAMPLES, HOSTS = 8, 2  # in a step of each host
 BUCKET_ELEMENTS, LAST_ELEMENTS, STEPS = 400_000, 100_000, 24
 
 
@@ -36,8 +37,8 @@ def run(o, *words):
     env = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
     if core_type():
         env.setdefault("OPENBLAS_CORETYPE", core_type())
-    hosts = [o.weft, "hosts", "--hosts", HOSTS, "--rate", o.rate, "--timeout", 100, "--torch-env", "--prefix", "none",
-             "--", *words]
+    hosts = [o.weft, "hosts", "--hosts", HOSTS, "--rate", o.rate, "--congestion", o.congestion, "--timeout", 100,
+             "--torch-env", "--prefix", "none", "--", *words]
     words = o.before.split() + [str(word) for word in hosts]
     done = subprocess.run(words, env=env, capture_output=True, text=True)
     if done.returncode:
@@ -49,7 +50,7 @@ def weft(o):
     s = SHAPE
     *_, end = run(o, o.weft, "gpt", "--num-layers", s["layers"], "--hidden-size", s["hidden"], "--ffn-hidden-size",
                   s["ffn"], "--num-attention-heads", s["heads"], "--seq-length", s["sequence"], "--micro-batch-size",
-                  MICRO_BATCH, "--global-batch-size", MICRO_BATCH * MICROBATCHES * HOSTS, "--ddp-bucket-size",
+                  SAMPLES // o.microbatches, "--global-batch-size", SAMPLES * HOSTS, "--ddp-bucket-size",
                   BUCKET_ELEMENTS, "--last-bucket-size", LAST_ELEMENTS, "--lr", "1e-3", "--mock-data", "--split", "1,0",
                   "--train-iters", STEPS, "--overlap", "compare", "--json", "-")
     c = end["summary"]["comparison"]
@@ -59,8 +60,8 @@ def weft(o):
 def torch(o, optimizer):
     words = [word for name, value in SHAPE.items() for word in ("--" + name, value)]
     end, = run(o, o.python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddp.py"), *words,
-               "--micro-batch", MICRO_BATCH, "--microbatches", MICROBATCHES, "--bucket-bytes", 4 * BUCKET_ELEMENTS,
-               "--steps", STEPS, "--optimizer", optimizer)
+               "--micro-batch", SAMPLES // o.microbatches, "--microbatches", o.microbatches, "--bucket-bytes",
+               4 * BUCKET_ELEMENTS, "--steps", STEPS, "--optimizer", optimizer)
     return end["step"], end["alone"], end["parameters"]
 
 
@@ -75,6 +76,9 @@ def main():
     parser.add_argument("--weft", default=os.path.join(top, "build/bench/weft"))
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--congestion", default="cubic", help="control of TCP on the links")
+    parser.add_argument("--microbatches", type=int, choices=(1, 2, 4, 8), default=1,
+                        help="of a step; more of them leave less computing to hide the same bytes behind")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--before", default="", help="what to start each measurement by, such as: taskset -c 0,1")
     o = parser.parse_args()
@@ -84,7 +88,8 @@ def main():
         for name, way in ways.items():
             rows[name].append(way(o))
             print(f"round {number + 1}, {name}: {rows[name][-1][0]:.0f} ms", file=sys.stderr)
-    print(f"{datetime.date.today()}, {machine()}, {HOSTS} hosts at {o.rate}, {rows['weft'][0][2]} parameters\n")
+    print(f"{datetime.date.today()}, {machine()}, {HOSTS} hosts at {o.rate} by {o.congestion}, "
+          f"microbatches: {o.microbatches}, {rows['weft'][0][2]} parameters\n")
     print("| ms, median of rounds | step | without communication | exposed | step to weft's | exposed to weft's |")
     print("|---|---|---|---|---|---|")
     medians = {name: [statistics.median(column) for column in zip(*got)] for name, got in rows.items()}

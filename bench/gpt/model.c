@@ -13,7 +13,7 @@ void gpt_model_open(gpt_model *model, const gpt_shape *s, gpt_device *device, we
     *model = (gpt_model){
         .shape = *s,
         .device = device,
-        .tp = {comm, rank, s->tensor, s->sequence_parallel, device->activation, device->stream, NULL, false},
+        .tp = {comm, rank, s->tensor, s->sequence_parallel, device->activation, device->stream, NULL, false, NULL},
         .attention = {s->sequence, s->micro_batch, s->local_groups, s->heads / s->groups, s->channels},
         .vocabulary = {first, s->local_vocabulary, behind < s->local_vocabulary ? behind : s->local_vocabulary},
     };

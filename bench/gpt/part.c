@@ -66,8 +66,12 @@ static weft_result use(void *cookie, size_t param)
 {
     gpt_part *part = cookie;
     int64_t *used_ns = &part->used_ns[bucket_of(part, param)];
-    *used_ns = *used_ns ? *used_ns : clock_ns();
-    return weft_buckets_acquire(part->set, (uint32_t)param, 1, stream_of(part));
+    bool first = !*used_ns;
+    *used_ns = first ? clock_ns() : *used_ns;
+    weft_result result = weft_buckets_acquire(part->set, (uint32_t)param, 1, stream_of(part));
+    if (first)
+        gpt_tp_waited(&part->chunk.model->tp);
+    return result;
 }
 
 static weft_result ready(void *cookie, size_t param)

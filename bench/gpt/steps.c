@@ -165,6 +165,7 @@ static weft_result update_nothing(gpt_trainer *t, double ms, weft_step_report *r
     double elements = 0;
     GPT_TRY(weft_buckets_reduce(t->sets, (uint32_t)t->part_count, 0));
     GPT_TRY(weft_buckets_norm(t->sets, (uint32_t)t->part_count, &report->norm));
+    pretend_begin(&t->timed.core);
     for (size_t i = 0; i < t->part_count; i++)
         elements += elements_of(t->sets[i]);
     if (ms > 0 && !gpt_is_on(t->switches, GPT_OPTIMIZER)) {

@@ -37,6 +37,7 @@ void gpt_timed_open(gpt_timed_device *t, const gpt_shape *shape)
 void gpt_timed_set(gpt_timed_device *t, double ms, double elements)
 {
     t->ns_an_element = ms * 1e6 / elements;
+    pretend_begin(&t->core); /* what comes in was waited for */
 }
 
 double gpt_timed_elements(const gpt_chunk *chunk)

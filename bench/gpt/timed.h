@@ -13,7 +13,7 @@ typedef struct gpt_timed_device {
 } gpt_timed_device;
 
 void gpt_timed_open(gpt_timed_device *timed, const gpt_shape *shape);
-/* The products that come, with @p elements of weights, take @p ms together. */
+/* A pass begins, now: its products, with @p elements of weights, take @p ms together. */
 void gpt_timed_set(gpt_timed_device *timed, double ms, double elements);
 /* Elements of the weights that a forward of @p chunk multiplies with. */
 double gpt_timed_elements(const gpt_chunk *chunk);

@@ -22,6 +22,12 @@ static bool count_reduce(const gpt_tp *tp, size_t count)
                         : count_only(tp, WEFT_ALL_REDUCE, count, tp->dtype);
 }
 
+static weft_result waited(const gpt_tp *tp, weft_result result)
+{
+    gpt_tp_waited(tp);
+    return result;
+}
+
 weft_result gpt_tp_gather_start(const gpt_tp *tp, const void *rows, void *all, size_t count, weft_work *work_out)
 {
     *work_out = WEFT_WORK_NONE;
@@ -46,14 +52,14 @@ weft_result gpt_tp_reduce_start(const gpt_tp *tp, const void *all, void *rows, s
 
 weft_result gpt_tp_finish(const gpt_tp *tp, weft_work work)
 {
-    return work.value ? weft_work_finish(work, tp->stream) : WEFT_OK;
+    return work.value ? waited(tp, weft_work_finish(work, tp->stream)) : WEFT_OK;
 }
 
 weft_result gpt_tp_gather(const gpt_tp *tp, const void *rows, void *all, size_t count)
 {
     if (!tp->sequence || count_only(tp, WEFT_ALL_GATHER, tp->ranks * count, tp->dtype))
         return WEFT_OK;
-    return weft_all_gather_run(tp->comm, rows, all, count, tp->dtype, tp->stream);
+    return waited(tp, weft_all_gather_run(tp->comm, rows, all, count, tp->dtype, tp->stream));
 }
 
 weft_result gpt_tp_reduce(const gpt_tp *tp, const void *all, void *rows, size_t count)
@@ -61,13 +67,13 @@ weft_result gpt_tp_reduce(const gpt_tp *tp, const void *all, void *rows, size_t 
     if (tp->ranks == 1 || count_reduce(tp, count))
         return WEFT_OK;
     if (tp->sequence)
-        return weft_reduce_scatter_run(tp->comm, all, rows, count, tp->dtype, WEFT_SUM, tp->stream);
-    return weft_all_reduce_run(tp->comm, all, rows, count, tp->dtype, WEFT_SUM, tp->stream);
+        return waited(tp, weft_reduce_scatter_run(tp->comm, all, rows, count, tp->dtype, WEFT_SUM, tp->stream));
+    return waited(tp, weft_all_reduce_run(tp->comm, all, rows, count, tp->dtype, WEFT_SUM, tp->stream));
 }
 
 weft_result gpt_tp_agree(const gpt_tp *tp, float *values, size_t count, weft_reduction reduction)
 {
     if (tp->ranks == 1 || count_only(tp, WEFT_ALL_REDUCE, count, WEFT_FP32))
         return WEFT_OK;
-    return weft_all_reduce_run(tp->comm, values, values, count, WEFT_FP32, reduction, tp->stream);
+    return waited(tp, weft_all_reduce_run(tp->comm, values, values, count, WEFT_FP32, reduction, tp->stream));
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <weft/collective.h>
 
+#include "pretend.h"
+
 typedef struct gpt_tp {
     weft_comm *comm; /* NULL if alone, or if it is only counted */
     size_t rank, ranks;
@@ -16,7 +18,15 @@ typedef struct gpt_tp {
     weft_stream stream;
     double *received_bytes; /* not NULL: nothing is sent, what this rank would receive is added here */
     bool serial;            /* what is started is waited for at once */
+    pretend *core;          /* of computing that is timed: it begins anew behind each wait; NULL: it is real */
 } gpt_tp;
+
+/* What may have been waited for is over. */
+static inline void gpt_tp_waited(const gpt_tp *tp)
+{
+    if (tp->core)
+        pretend_begin(tp->core);
+}
 
 /* What each of @p ranks ranks receives in a reduce-scatter, an all-gather or an all-reduce whose larger buffer has
  * @p bytes. */

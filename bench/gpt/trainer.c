@@ -142,6 +142,7 @@ static int open_device(gpt_trainer *t, gpt_failure *failure)
 static int make_model(gpt_trainer *t, gpt_failure *failure)
 {
     gpt_model_open(&t->model, &t->shape, t->device, t->layout->tensor > 1 ? comm_of(t, GPT_TP) : NULL);
+    t->model.tp.core = t->options->timed.is_on ? &t->timed.core : NULL;
     if (open_parts(t, failure))
         return failure->code;
     weft_result result = weft_memory_alloc_on(weft_comm_world(t->all), (weft_device)t->device->stream.kind,

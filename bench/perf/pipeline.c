@@ -87,7 +87,6 @@ typedef struct stage {
     double ideal_ms[WAYS], ideal_messages_ms[WAYS];
 } stage;
 
-/* Who sleeps too long may sleep through a wait for a message, which is not to be made up for: each begins anew. */
 static weft_result compute(stage *s, double ms)
 {
     pretend_begin(&s->core);

@@ -62,6 +62,26 @@ TEST(a_forward_takes_its_time_over_all_its_products)
     gpt_chunk_close(&chunk);
 }
 
+static int64_t slept_too_long(gpt_timed_device *timed)
+{
+    timed->core.left_ns = timed->core.due_ns + 1000000;
+    return timed->core.left_ns - timed->core.due_ns;
+}
+
+TEST(what_was_slept_through_a_wait_is_not_made_up_for)
+{
+    gpt_shape shape = small();
+    gpt_timed_device timed;
+    gpt_timed_open(&timed, &shape);
+    gpt_tp tp = {.ranks = 1, .core = &timed.core};
+    CHECK(slept_too_long(&timed) > 0);
+    gpt_timed_set(&timed, 1, 1); /* a pass begins when its message has come */
+    CHECK(timed.core.left_ns == timed.core.due_ns);
+    CHECK(slept_too_long(&timed) > 0);
+    gpt_tp_waited(&tp);
+    CHECK(timed.core.left_ns == timed.core.due_ns);
+}
+
 TEST(a_timed_training_says_no_loss_and_takes_no_less_than_it_was_told)
 {
     /* 16 samples over 2 replicas in microbatches of 2: 4 of them, each through 2 chunks one after the other */
