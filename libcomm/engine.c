@@ -20,7 +20,7 @@
 #define SLEEP_MS 1000    /* longest sleep: deadlines are looked at in between */
 #define SERVE_NS 1000000 /* in the seat, before it hears of what has come from elsewhere: lost ranks, letters */
 #define LOOK_US  200     /* longest sleep while callers return, who move everything along themselves: at first, */
-#define LOOKS    16      /* and up to so many times that: see callers_carry_on() */
+#define LOOKS    4       /* and up to so many times that: see callers_carry_on() */
 #define AWAY_NS  50000   /* those who have not come for so long do not */
 
 /* What an event is about: kind, and which. */

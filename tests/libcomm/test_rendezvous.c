@@ -219,7 +219,7 @@ TEST_LIMIT(another_protocol_is_everybodys_verdict, 20)
     CHECK(weft__socket_send(fd, &hello, sizeof hello, weft__now_ns() + 10000000000u) == WEFT__IO_DONE);
     meeters_wait(&run);
     close(fd);
-    meeters_expect(&run, WEFT_E_MISMATCH, "rank 2 speaks protocol 4, rank 0 protocol 3: different versions of weft");
+    meeters_expect(&run, WEFT_E_MISMATCH, "rank 2 speaks protocol 5, rank 0 protocol 4: different versions of weft");
 }
 
 static void on_alarm(int signal)

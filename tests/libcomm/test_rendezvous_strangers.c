@@ -211,7 +211,7 @@ static void wrong_key(const char *address)
     struct {
         uint64_t magic, key;
         uint32_t words[4];
-    } hello = {0x6f6c6c6568746677ull, KEY + 9, {3, 1, RANKS, 1}};
+    } hello = {0x6f6c6c6568746677ull, KEY + 9, {WEFT__HELLO_PROTOCOL, 1, RANKS, 1}};
     for (;; usleep(200)) {
         int fd = connect_to(address);
         say(fd, &hello, sizeof hello);
@@ -225,7 +225,7 @@ static void come_and_go(const char *address)
     struct {
         uint64_t magic, key;
         uint32_t words[4];
-    } hello = {0x6f6c6c6568746677ull, KEY, {3, 1, RANKS, 1}};
+    } hello = {0x6f6c6c6568746677ull, KEY, {WEFT__HELLO_PROTOCOL, 1, RANKS, 1}};
     for (;; usleep(200)) {
         int fd = connect_to(address);
         say(fd, &hello, sizeof hello);

@@ -270,6 +270,7 @@ static void end(weft__local_comm *lc, weft_op *op)
     if (!lc->head)
         lc->tail = &lc->head;
     lc->phase = WEFT__ENTER;
+    lc->plan.swapped = false; /* nothing of the next one has been said */
     lc->last_number = op->number;
     weft_backend_done(op, WEFT_OK);
 }

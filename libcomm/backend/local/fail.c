@@ -83,7 +83,7 @@ void weft__local_look_for_failure(weft__local_comm *lc)
 static bool is_written_by_others(weft__local_comm *lc)
 {
     const weft_op *op = lc->head;
-    if (!op || lc->phase == WEFT__ENTER ||
+    if (!op || (lc->phase == WEFT__ENTER && !lc->plan.swapped) ||
         !weft__concerns(weft__collectives[op->what.kind].receivers, lc->rank, op->what.root))
         return false;
     if (weft__share_is_written(lc) || lc->plan.swapped)
@@ -144,6 +144,7 @@ unsigned weft__local_give_back(weft__local_comm *lc)
         end_head(lc, (weft_result)atomic_load(&lc->comm->verdict));
     lc->tail = &lc->head;
     lc->phase = WEFT__ENTER;
+    lc->plan.swapped = false; /* nothing of the next one has been said */
     weft__lanes_give_back(lc);
     return writer >= 0 ? 0 : WEFT_PROGRESS_MOVED; /* that time passes is nothing one is woken for */
 }

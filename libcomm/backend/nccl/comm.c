@@ -171,6 +171,7 @@ static weft_result write_card(weft__nccl_comm *nc, unsigned char *bytes)
             return weft__nccl_told(nc->name, "an id for a communicator", result);
     }
     memcpy(nc->core->ids, card.ids, sizeof card.ids);
+    memset(bytes, 0, weft__nccl_card_bytes(nc->core->count));
     memcpy(bytes, &card, sizeof card);
     for (uint32_t i = 0; tells_peers(nc->core->count) && i < nc->core->peer_count; i++)
         bytes[sizeof card + (size_t)nc->core->peers[i] / 8] |= (unsigned char)(1 << nc->core->peers[i] % 8);

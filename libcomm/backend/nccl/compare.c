@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first operations of a comm are compared before they run. NCCL compares nothing: ranks that ask for different
  * things hang in it, or get wrong values. So what each asks for is gathered by the lane itself, in front of the
- * operation, and a call of the host in between holds the lane if it differs, until the comm has been aborted. The host
- * of no rank waits for another. In a graph the comparison is part of it, and comes with every launch: so ranks of which
- * some capture an operation and others do not differ too. */
+ * operation, and a call of the host in between holds the lane if it differs, until the comm has been aborted or a few
+ * seconds have passed. The host of no rank waits for another. In a graph the comparison is part of it, and comes with
+ * every launch: so ranks of which some capture an operation and others do not differ too. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -33,6 +33,7 @@ void weft__net_hear_farewell(weft__net *net, const weft__net_head *head)
 {
     if (head->member >= (uint32_t)weft_world_size(net->world))
         return;
+    net->ways[head->member].heard = true;
     if (head->what == WEFT__NET_ANSWER)
         net->ways[head->member].answered = true;
     else

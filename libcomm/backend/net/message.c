@@ -100,7 +100,10 @@ bool weft__net_may_come_from(const weft__net *net, const weft__net_head *head, i
 
 void weft__net_begin(weft__net *net, const weft__net_head *head)
 {
+    const weft__net_comm *nc = comm_of(net, head);
     weft__net_lane *lane = lane_of(net, head);
+    if (nc)
+        net->ways[nc->ranks[head->member]].heard = true;
     if (!lane)
         return;
     weft__net_lane_may_send(lane, head->limit);

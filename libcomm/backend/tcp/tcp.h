@@ -56,6 +56,7 @@ typedef struct weft__tcp_way {
     uint64_t round_ns;   /* when the next round through all places may begin, */
     uint64_t give_up_ns; /* and when there is none any more */
     bool silent;         /* in this round there was a place of which nothing was heard */
+    bool wants;          /* the place at hand was not tried: this process lacked something */
     weft__welcome welcome;
     size_t heard; /* of it */
 

@@ -157,6 +157,7 @@ static void wait_for_better(weft__tcp_way *way, int error, uint64_t now)
     char why[WEFT__TCP_WHY];
     hang_up(way);
     way->attempt--;
+    way->wants = true;
     way->until_ns = now + WANT_NS;
     snprintf(why, sizeof why, "this rank cannot open a connection: %s%s", strerror(error),
              error == EMFILE ? " (ulimit -n)" : "");
@@ -174,13 +175,15 @@ static void try_next(weft__tcp_way *way)
     for (;;) {
         int round = way->attempt / way->card.places, index = way->attempt % way->card.places;
         uint64_t now = weft__now_ns();
-        if (is_hopeless(way, now)) {
+        bool again = way->wants; /* in the same round: nobody was asked */
+        way->wants = false;
+        if (!again && is_hopeless(way, now)) {
             char why[WEFT__TCP_WHY];
             explain(way, why);
             weft__tcp_way_lose(way, now >= way->give_up_ns ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST, why);
             return;
         }
-        if (index == 0 && !next_round(way, now))
+        if (index == 0 && !again && !next_round(way, now))
             return;
         weft__endpoint to = place_of(&way->card, index);
         way->attempt++;
