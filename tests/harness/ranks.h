@@ -19,7 +19,7 @@ typedef void (*rank_body)(weft_world *world, void *argument);
 /* @p config may be NULL; team, rank, ranks and rendezvous are set here. */
 void ranks_as_threads(int ranks, const weft_world_config *config, rank_body body, void *argument);
 void ranks_as_processes(int ranks, const weft_world_config *config, rank_body body, void *argument);
-/* Both, one after the other. */
+/* Both, one after the other; threads alone under the thread sanitizer. */
 void ranks_both_ways(int ranks, rank_body body, void *argument);
 
 /* For tests in which ranks die: start them, and wait for each; status as of wait(). */
