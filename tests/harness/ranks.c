@@ -123,6 +123,16 @@ void ranks_both_ways(int ranks, rank_body body, void *argument)
     ranks_as_threads(ranks, NULL, body, argument);
 }
 
+static void say_nothing(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie, (void)level, (void)line;
+}
+
+void quiet(void)
+{
+    weft_log_set(WEFT_LOG_ERROR, say_nothing, NULL);
+}
+
 static weft_p2p_batch batch_of(const weft_p2p *messages, size_t count)
 {
     weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;

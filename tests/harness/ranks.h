@@ -22,6 +22,9 @@ void ranks_as_processes(int ranks, const weft_world_config *config, rank_body bo
 /* Both, one after the other; threads alone under the thread sanitizer. */
 void ranks_both_ways(int ranks, rank_body body, void *argument);
 
+/* The errors of this process, and of those that it forks, are expected, and not printed. */
+void quiet(void);
+
 /* For tests in which ranks die: start them, and wait for each; status as of wait(). */
 typedef struct rank_group {
     int ranks;

@@ -6,16 +6,6 @@
 #include "base/verdict.h"
 #include "harness/ranks.h"
 
-static void quiet_line(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, quiet_line, NULL);
-}
-
 /* Every rank in turn fails, then it and all above it. */
 static void each_fails(weft_world *world, void *argument)
 {

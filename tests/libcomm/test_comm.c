@@ -13,16 +13,6 @@ static void pause_ms(int ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
-}
-
 /* The sum of the world ranks of the members. */
 static void check_sum(weft_comm *comm)
 {

@@ -9,16 +9,6 @@
 #include "harness/machines.h"
 #include "world.h"
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
-}
-
 /* Anything that is an error in the log fails the test: for those in which nothing goes wrong. */
 static void on_error(void *cookie, weft_log_level level, const char *line)
 {

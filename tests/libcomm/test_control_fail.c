@@ -7,20 +7,10 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "between.h"
 #include "control.h"
-#include "harness/machines.h"
 #include "seat.h"
 #include "watchdog.h"
-
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
-}
 
 static void pause_ms(int ms)
 {
@@ -33,21 +23,6 @@ static double now_s(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
-
-static weft_comm *comm_of(weft_world *world, const char *name, const int *ranks, int count)
-{
-    weft_comm *comm;
-    CHECK_OK(weft_comm_create(world, name, ranks, count, NULL, &comm));
-    return comm;
-}
-
-static weft_result barrier(weft_comm *comm)
-{
-    return weft_barrier_run(comm, WEFT_STREAM_HOST);
-}
-
-/* Four ranks: 0 and 3 on this machine, 1 and 2 on another. */
-static const int two_and_two[] = {0, 1, 1, 0};
 
 /* ------------------------------------------------------------------------------------------- abort */
 

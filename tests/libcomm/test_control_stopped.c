@@ -5,30 +5,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "between.h"
 #include "control.h"
-#include "harness/machines.h"
-
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
-}
-
-static weft_comm *comm_of(weft_world *world, const char *name, const int *ranks, int count)
-{
-    weft_comm *comm;
-    CHECK_OK(weft_comm_create(world, name, ranks, count, NULL, &comm));
-    return comm;
-}
-
-static weft_result barrier(weft_comm *comm)
-{
-    return weft_barrier_run(comm, WEFT_STREAM_HOST);
-}
 
 /* ------------------------------------------------------------------------------------------- stopped ranks */
 

@@ -12,16 +12,6 @@
 
 enum { DEADLINE_MS = 60000, LIMIT_S = 20 };
 
-static void quiet_line(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, quiet_line, NULL);
-}
-
 /* ------------------------------------------------------------------------------------------- one bad rank */
 
 typedef struct trouble {

@@ -7,16 +7,6 @@
 
 #include "host.h"
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
-{
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
-}
-
 /* ------------------------------------------------------------------------------------------- disagreement */
 
 /* What rank `other` asks for, and all others. */

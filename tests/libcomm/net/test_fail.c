@@ -6,15 +6,10 @@
 
 #include "net.h"
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
-static void quiet(void)
+static void quiet_if_carried(void)
 {
     need_carrier();
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
 }
 
 /* ------------------------------------------------------------------------------------------- disagreement */
@@ -42,7 +37,7 @@ static void counts_differ(weft_world *world, void *argument)
 
 TEST(ranks_that_ask_for_different_counts_are_named)
 {
-    quiet();
+    quiet_if_carried();
     size_t counts[] = {0, 15, 300000};
     for (int i = 0; i < 3; i++)
         ranks_as_processes(3, NULL, counts_differ, &counts[i]);
@@ -64,7 +59,7 @@ static void operations_differ(weft_world *world, void *argument)
 
 TEST(ranks_that_ask_for_different_operations_are_named)
 {
-    quiet();
+    quiet_if_carried();
     ranks_as_processes(2, NULL, operations_differ, NULL);
 }
 
@@ -90,7 +85,7 @@ static void roots_differ(weft_world *world, void *argument)
 
 TEST(two_roots_are_told_from_one)
 {
-    quiet();
+    quiet_if_carried();
     ranks_as_processes(2, NULL, roots_differ, NULL);
 }
 
@@ -112,7 +107,7 @@ static void sizes_differ(weft_world *world, void *argument)
 
 TEST(messages_of_different_sizes_are_named)
 {
-    quiet();
+    quiet_if_carried();
     ranks_as_processes(2, NULL, sizes_differ, NULL);
 }
 
@@ -151,7 +146,7 @@ static void aborts_at_work(weft_world *world, void *argument)
 
 TEST(an_aborted_comm_ends_everywhere_and_others_go_on)
 {
-    quiet();
+    quiet_if_carried();
     ranks_as_processes(3, NULL, aborts_at_work, NULL);
 }
 
@@ -172,7 +167,7 @@ static void leaves_early(weft_world *world, void *argument)
 
 TEST(a_comm_that_a_rank_has_left_is_lost_when_it_is_used)
 {
-    quiet();
+    quiet_if_carried();
     ranks_as_processes(2, NULL, leaves_early, NULL);
 }
 
@@ -195,7 +190,7 @@ static void sends_and_goes(weft_world *world, void *argument)
 
 TEST(what_a_rank_sent_before_it_went_arrives)
 {
-    quiet();
+    quiet_if_carried();
     for (int i = 0; i < 3; i++)
         ranks_as_processes(2, NULL, sends_and_goes, NULL);
 }
@@ -233,7 +228,7 @@ static void sends_to_a_stopped_rank(weft_world *world, void *argument)
 
 TEST(what_a_rank_sent_before_it_went_is_read_by_one_that_was_stopped)
 {
-    quiet();
+    quiet_if_carried();
     rank_group group = ranks_start(2, NULL, sends_to_a_stopped_rank, NULL);
     CHECK(waitpid(group.pid[1], &group.status[1], WUNTRACED) == group.pid[1]);
     CHECK(WIFSTOPPED(group.status[1]));
@@ -279,7 +274,7 @@ static void dies_at_work(weft_world *world, void *argument)
 
 TEST(a_rank_that_dies_at_any_time_is_named)
 {
-    quiet();
+    quiet_if_carried();
     for (int when_ms = 0; when_ms <= 60; when_ms += 20) {
         rank_group group = ranks_start(3, NULL, dies_at_work, &when_ms);
         ranks_expect_passed(&group, 0);
@@ -313,7 +308,7 @@ static void stops(weft_world *world, void *argument)
 
 TEST(an_aborted_comm_does_not_wait_for_a_rank_that_is_stopped)
 {
-    quiet();
+    quiet_if_carried();
     rank_group group = ranks_start(2, NULL, stops, NULL);
     ranks_expect_passed(&group, 0);
     kill(group.pid[1], SIGKILL);
