@@ -70,11 +70,6 @@ static inline int knock(uint16_t port)
     return fd;
 }
 
-static inline void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 static inline double cpu_seconds(void)
 {
     struct timespec t;

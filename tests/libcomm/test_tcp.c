@@ -167,7 +167,7 @@ static void cannot_be_reached(weft_world *world, void *argument)
 
 TEST(a_rank_that_cannot_be_reached_is_named_to_all)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(3, NULL, cannot_be_reached, NULL);
 }
 
@@ -195,7 +195,7 @@ static void only_two_are_concerned(weft_world *world, void *argument)
 
 TEST(a_rank_that_cannot_be_reached_hears_of_it)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(3, NULL, only_two_are_concerned, NULL);
 }
 
@@ -228,7 +228,7 @@ static void one_sends_what_it_cannot_read(weft_world *world, void *argument)
 
 TEST(what_cannot_be_sent_is_not_taken_for_sent)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(2, NULL, one_sends_what_it_cannot_read, NULL);
 }
 
@@ -258,7 +258,7 @@ static void listens_late(weft_world *world, void *argument)
 
 TEST(a_rank_that_is_silent_for_a_while_is_waited_for)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(3, NULL, listens_late, NULL);
 }
 
@@ -288,7 +288,7 @@ TEST(a_rank_that_stays_silent_is_given_up_when_making_comms_is_late)
 {
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     config.rendezvous_timeout_ms = 8000;
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(3, &config, listens_never, NULL);
 }
 
@@ -365,7 +365,7 @@ static void is_killed_with_a_child(weft_world *world, void *argument)
 
 TEST(a_killed_rank_whose_child_keeps_its_connections_is_named)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     pid_t *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(child != MAP_FAILED);
     rank_group group = ranks_start(2, NULL, is_killed_with_a_child, child);

@@ -75,11 +75,6 @@ TEST(a_comm_with_less_room_for_what_comes_unasked_works_as_well)
     ranks_as_processes(2, NULL, one_has_less, NULL);
 }
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 static void one_has_none(weft_world *world, void *argument)
 {
     (void)argument;
@@ -97,6 +92,6 @@ static void one_has_none(weft_world *world, void *argument)
 
 TEST(want_of_addresses_is_told_with_their_number)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(2, NULL, one_has_none, NULL);
 }

@@ -12,7 +12,7 @@ static void has_no_descriptors(weft_world *world, void *argument)
     (void)argument;
     int rank = weft_world_rank(world), taken[1024], count = 0;
     weft_comm *early = first_two(world), *all;
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     alarm(60); /* it must not hang */
     if (early)
         check_sum(early);
@@ -54,7 +54,7 @@ static void cannot_connect_yet(weft_world *world, void *argument)
     (void)argument;
     int rank = weft_world_rank(world), taken[1024], count = 0;
     weft_comm *early = rank ? comm_of(world, "early", last, 2) : NULL, *all;
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     alarm(60); /* it must not hang */
     if (early)
         check_sum(early);
@@ -112,7 +112,7 @@ TEST(who_never_has_a_descriptor_to_connect_says_so_when_making_comms_is_late)
 {
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     config.rendezvous_timeout_ms = 2000;
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(3, &config, can_never_connect, NULL);
 }
 

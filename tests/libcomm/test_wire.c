@@ -397,11 +397,6 @@ static unsigned restless_progress(void *state, uint64_t slice_ticks)
     return atomic_load(&restless_answer);
 }
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 static void register_restless(unsigned answer)
 {
     static const weft_backend restless = {.abi_major = WEFT_BACKEND_ABI,
@@ -459,7 +454,7 @@ static void engine_hears_beside(weft_world *world, void *argument)
 
 TEST(the_engine_hears_of_lost_ranks_whatever_there_is_to_do)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     register_restless(WEFT_PROGRESS_MOVED | WEFT_PROGRESS_ATTENTION);
     rank_group group = ranks_start(2, NULL, engine_hears_beside, NULL);
     ranks_expect_passed(&group, 0);

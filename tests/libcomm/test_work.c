@@ -42,14 +42,9 @@ static void stale_works(weft_world *world, void *argument)
     CHECK_RESULT(weft_work_finish(work, WEFT_STREAM_HOST), WEFT_E_TWICE);
 }
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 TEST(a_stale_work_is_refused_and_touches_nothing)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_threads(1, NULL, stale_works, NULL);
     ranks_both_ways(2, stale_works, NULL);
 }
@@ -92,7 +87,7 @@ static void all_slots_held(weft_world *world, void *argument)
 
 TEST(a_comm_whose_works_are_all_held_does_not_hold_up_another)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_both_ways(2, all_slots_held, NULL);
 }
 
@@ -139,7 +134,7 @@ static void chained(weft_world *world, void *argument)
 
 TEST(a_work_may_run_after_one_of_another_comm)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_threads(1, NULL, chained, NULL);
     ranks_both_ways(3, chained, NULL);
 }
@@ -334,7 +329,7 @@ static void pull(weft_world *world, void *argument)
 
 TEST(who_runs_after_a_work_and_who_finishes_it_do_not_hurt_each_other)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_threads(1, NULL, pull, NULL);
 }
 
@@ -420,7 +415,7 @@ static void let_go(weft_world *world, void *argument)
 
 TEST(what_waits_for_a_work_is_let_go_when_either_comm_ends)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     for (int i = 0; i < 2; i++)
         ranks_both_ways(2, let_go, &(bool){i == 1});
 }
@@ -462,6 +457,6 @@ static void late_while_busy(weft_world *world, void *argument)
 
 TEST(a_deadline_passes_though_other_comms_are_busy)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_both_ways(2, late_while_busy, NULL);
 }

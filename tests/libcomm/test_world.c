@@ -12,11 +12,6 @@
 
 #include "harness/ranks.h"
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 static int count_entries(const char *folder)
 {
     int count = 0;
@@ -140,7 +135,7 @@ static pid_t start_rank(int rank, int ranks, const char *rendezvous, uint32_t ti
     pid_t child = fork();
     if (child)
         return child;
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     config.rank = rank;
     config.ranks = ranks;
@@ -269,7 +264,7 @@ static void heap_use(weft_world *world, void *argument)
 
 TEST(memory_is_zeroed_aligned_and_used_again)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_threads(1, NULL, heap_use, NULL);
     ranks_both_ways(2, heap_use, NULL);
 }
@@ -349,7 +344,7 @@ static void one_gives_up(weft_world *world, void *argument)
 
 TEST(who_gives_up_ends_all_that_wait_and_says_why)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_both_ways(3, one_gives_up, NULL);
 }
 
@@ -364,7 +359,7 @@ static void alone_gives_up(weft_world *world, void *argument)
 
 TEST(a_world_of_one_can_give_up)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_threads(1, NULL, alone_gives_up, NULL);
 }
 
@@ -376,7 +371,7 @@ static weft_result no_body(weft_world *world, void *argument)
 
 TEST(a_config_is_read_no_further_than_its_size)
 {
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     weft_world *world;
     struct {
         weft_world_config config;

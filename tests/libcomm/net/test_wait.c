@@ -86,11 +86,6 @@ TEST(operations_go_on_while_callers_compute)
 
 /* ------------------------------------------------------------------------------------------- who is missing */
 
-static void nothing(void *cookie, weft_log_level level, const char *line)
-{
-    (void)cookie, (void)level, (void)line;
-}
-
 static void one_never_comes(weft_world *world, void *argument)
 {
     (void)argument;
@@ -111,7 +106,7 @@ static void one_never_comes(weft_world *world, void *argument)
 TEST(a_deadline_names_the_ranks_that_have_not_arrived)
 {
     need_carrier();
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(3, NULL, one_never_comes, NULL);
 }
 
@@ -137,6 +132,6 @@ static void nobody_receives(weft_world *world, void *argument)
 TEST(a_deadline_says_how_far_a_message_came)
 {
     need_carrier();
-    weft_log_set(WEFT_LOG_ERROR, nothing, NULL);
+    quiet();
     ranks_as_processes(2, NULL, nobody_receives, NULL);
 }
