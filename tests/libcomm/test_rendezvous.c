@@ -96,6 +96,41 @@ TEST_LIMIT(a_rank_outside_the_world_is_everybodys_verdict, 25)
     meeters_run(m, RANKS, WEFT_E_MISMATCH, "a process says that it is rank 7 of 5 (pid ");
 }
 
+/* Nobody listens at a file either. */
+TEST(a_file_at_the_place_to_meet_is_left_alone)
+{
+    char path[] = "/tmp/weft-file-XXXXXX", address[64], text[16] = "";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, "precious", 8) == 8);
+    snprintf(address, sizeof address, "unix://%s", path);
+    meeter m[1];
+    meeters_make(m, 1, address);
+    m[0].size = 2;
+    meeters_run(m, 1, WEFT_E_SYSTEM, "which is no socket");
+    CHECK_INT(pread(fd, text, sizeof text, 0), 8);
+    CHECK_STR(text, "precious");
+    CHECK_INT(access(path, F_OK), 0);
+    CHECK_INT(unlink(path), 0);
+    close(fd);
+}
+
+TEST(a_socket_that_a_dead_process_left_is_taken_over)
+{
+    char folder[] = "/tmp/weft-dead-XXXXXX", path[64], address[72];
+    weft__endpoint where;
+    CHECK(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/meet", folder);
+    snprintf(address, sizeof address, "unix://%s", path);
+    CHECK_OK(weft__endpoint_unix(path, &where));
+    close(weft__endpoint_listen(&where));
+    CHECK_INT(access(path, F_OK), 0);
+    meeter m[2];
+    meeters_make(m, 2, address);
+    meeters_run(m, 2, WEFT_OK, NULL);
+    CHECK(access(path, F_OK) != 0);
+    CHECK_INT(rmdir(folder), 0);
+}
+
 TEST(missing_ranks_are_named_at_the_deadline)
 {
     meeting_run runs[PLACES];
