@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "bootstrap/folder.h"
@@ -39,13 +40,16 @@ static weft_result hear_rank(const weft__rendezvous *z, int r, weft__io io)
     return WEFT_OK;
 }
 
+/* Rank 0 hears everybody out in each round, also after a failure, so that whatever comes next is heard in its place. */
 static weft_result exchange_as_root(weft__rendezvous *z, const void *mine, size_t bytes, char *all)
 {
     weft_result result = WEFT_OK;
     memcpy(all, mine, bytes);
-    for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
-        result =
+    for (int r = 1; r < z->meeting.size; r++) {
+        weft_result heard =
             hear_rank(z, r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
+        result = result == WEFT_OK ? heard : result;
+    }
     weft__verdict v = verdict_of(result);
     weft__rendezvous_tell(z, &v);
     for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++) /* who has ended is missed in the next round */
@@ -63,13 +67,19 @@ static weft_result exchange(weft__meeting *meeting, const void *mine, size_t byt
     return hear_rank(z, 0, weft__socket_receive(z->links[0], all, bytes * (size_t)meeting->size, meeting->deadline_ns));
 }
 
-/* Rank 0 hears everybody out, also after a failure, so that whatever comes next is heard in its place. */
+/* Who has just been told that the deadline has passed answers behind it, and is told again before it gives up. */
+static uint64_t agree_until(const weft__rendezvous *z)
+{
+    uint64_t now = weft__now_ns(), deadline = z->meeting.deadline_ns;
+    return (now > deadline ? now : deadline) + WEFT__VERDICT_WAIT_NS / 8;
+}
+
 static weft_result agree_as_root(weft__rendezvous *z, weft__verdict *worst)
 {
+    uint64_t until_ns = agree_until(z);
     for (int r = 1; r < z->meeting.size; r++) {
         weft__verdict theirs;
-        weft_result heard =
-            hear_rank(z, r, weft__socket_receive(z->links[r], &theirs, sizeof theirs, z->meeting.deadline_ns));
+        weft_result heard = hear_rank(z, r, weft__socket_receive(z->links[r], &theirs, sizeof theirs, until_ns));
         if (heard != WEFT_OK)
             theirs = verdict_of(heard);
         theirs.text[sizeof theirs.text - 1] = 0;

@@ -257,6 +257,49 @@ TEST_LIMIT(another_protocol_is_everybodys_verdict, 20)
     meeters_expect(&run, WEFT_E_MISMATCH, "rank 2 speaks protocol 5, rank 0 protocol 4: different versions of weft");
 }
 
+/* Neither rank 0, which has waited for it, nor a rank that rank 0 has told too late. */
+static void expect_blame(weft__meeting *meeting, weft_result result)
+{
+    for (int round = 0; round < 3; round++) {
+        result = weft__meeting_agree(meeting, result);
+        CHECK_INT(result, WEFT_E_TIMEOUT);
+        CHECK_HAS(weft_last_error(), "rank 3 did not answer while the ranks met");
+    }
+}
+
+static void stop_before_the_exchange(weft__meeting *meeting)
+{
+    int numbers[RANKS];
+    if (meeting->rank == 3)
+        raise(SIGSTOP);
+    expect_blame(meeting, meeting->calls->exchange(meeting, &meeting->rank, sizeof meeting->rank, numbers));
+}
+
+static void stop_before_agreeing(weft__meeting *meeting)
+{
+    exchange_numbers(meeting);
+    if (meeting->rank == 3)
+        raise(SIGSTOP);
+    expect_blame(meeting, WEFT_OK);
+}
+
+TEST_LIMIT(a_rank_that_is_stopped_is_the_one_that_all_name, 30)
+{
+    void (*const bodies[])(weft__meeting * meeting) = {stop_before_the_exchange, stop_before_agreeing};
+    for (size_t kind = 0; kind < 4; kind++) {
+        meeter m[RANKS];
+        meeters_make(m, RANKS, place(kind / 2 ? 2 : 0));
+        for (int i = 0; i < RANKS; i++)
+            m[i].body = bodies[kind % 2], m[i].timeout_ms = 1500;
+        meeting_run run = meeters_start(m, RANKS);
+        for (int r = 0; r < RANKS; r++)
+            if (r != 3)
+                ranks_expect_passed(&run.group, r);
+        CHECK_INT(kill(run.group.pid[3], SIGKILL), 0);
+        ranks_wait(&run.group, 3);
+    }
+}
+
 static void on_alarm(int signal)
 {
     (void)signal;
