@@ -63,7 +63,7 @@ struct weft_world {
     /* Those that serve this world: the seat's, but what `query` needs of the first backend_count stays as it is. */
     weft__backend_instance *backends;
     _Atomic int backend_count;
-    int backends_tried; /* of the registry's */
+    weft__backend_trial *backend_trials; /* [of the registry's] */
     weft__work_pool works;
 
     weft_comm *comms;       /* list; the seat's */
