@@ -72,7 +72,8 @@ struct weft_world {
     uint64_t reasons_due;   /* how many of them count, */
     uint32_t reasons_round; /* and in which round the last was noticed */
     weft_comm *destroyed;   /* list: comms that other ranks may still look at; the seat's */
-    weft__name_use *names;
+    weft__name_use *names;  /* the last first */
+    uint32_t forgotten;     /* the highest count of those that are not in the list any more */
     pthread_mutex_t error_lock;
     weft_result first_error; /* of any comm */
     char first_error_text[256];
