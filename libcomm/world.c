@@ -306,6 +306,8 @@ int weft_world_local_rank(const weft_world *world)
 weft_result weft_world_check(weft_world *world, weft_stream stream)
 {
     WEFT_TRY(weft__world_alive(world));
+    if (!world)
+        return weft__fail(WEFT_E_INVALID, "no world to check");
     if (stream.kind != WEFT_DEVICE_HOST)
         WEFT_TRY(weft__gpu_synchronize(world, stream));
     pthread_mutex_lock(&world->error_lock);

@@ -47,6 +47,8 @@ static weft_result fill(weft_machine *machine, const weft_machine_config *config
 
 weft_result weft_machine_open(const weft_machine_config *config, weft_machine **machine_out)
 {
+    if (!machine_out)
+        return weft__fail(WEFT_E_INVALID, "a machine is opened without a place for it");
     *machine_out = NULL;
     weft_machine_config own = WEFT_MACHINE_CONFIG_INIT;
     WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_machine_config"));
