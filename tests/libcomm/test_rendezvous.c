@@ -215,7 +215,7 @@ TEST(ranks_meet_through_the_interface_that_is_asked_for)
     meeters_run(m, RANKS, WEFT_OK, NULL);
     snprintf(address, sizeof address, "tcp://127.0.0.1:%d?iface==no-such", reserve_port());
     meeters_make(m, RANKS, address);
-    meeters_run(m, RANKS, WEFT_E_NOT_FOUND, "WEFT_IFACE '=no-such' allows no interface that is up; there are: ");
+    meeters_run(m, RANKS, WEFT_E_NOT_FOUND, "?iface= '=no-such' allows no interface that is up; there are: ");
 }
 
 /* ------------------------------------------------------------------------------------------- ends and signals */
