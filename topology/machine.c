@@ -53,7 +53,8 @@ weft_result weft_machine_open(const weft_machine_config *config, weft_machine **
     weft_machine_config own = WEFT_MACHINE_CONFIG_INIT;
     WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_machine_config"));
     if (own.flags || own.reserved)
-        return weft__fail(WEFT_E_INVALID, "flags and reserved of a machine config must be 0");
+        return weft__fail(WEFT_E_INVALID, "a machine config has flags 0x%x and %u in reserved, not 0", own.flags,
+                          own.reserved);
     if (own.xml && own.synthetic)
         return weft__fail(WEFT_E_INVALID, "a machine is read from '%s' or described by '%s', not both", own.xml,
                           own.synthetic);

@@ -212,7 +212,7 @@ static void one_asks_wrongly(rank_state *r)
         const char *says;
     } wrong[] = {
         {{.flags = 1 << 20}, WEFT_E_INVALID, "rank 1: set 'model': unknown flags 0x100000"},
-        {{.reserved = 1}, WEFT_E_INVALID, "rank 1: set 'model': unknown flags"},
+        {{.reserved = 1}, WEFT_E_INVALID, "rank 1: set 'model': reserved is 1"},
         {{.reduction = WEFT_MAX}, WEFT_E_INVALID, "rank 1: set 'model': gradients are summed or averaged"},
         {{.size = 1}, WEFT_E_INVALID, "rank 1: weft_buckets_config"},
     };
