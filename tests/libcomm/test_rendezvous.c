@@ -99,12 +99,11 @@ TEST_LIMIT(a_rank_outside_the_world_is_everybodys_verdict, 25)
 /* Nobody listens at a file either. */
 TEST(a_file_at_the_place_to_meet_is_left_alone)
 {
-    char path[] = "/tmp/weft-file-XXXXXX", address[64], text[16] = "";
+    char path[] = "/tmp/weft-file-XXXXXX", text[16] = "";
     int fd = mkstemp(path);
     CHECK(fd >= 0 && write(fd, "precious", 8) == 8);
-    snprintf(address, sizeof address, "unix://%s", path);
     meeter m[1];
-    meeters_make(m, 1, address);
+    meeters_make(m, 1, path);
     m[0].size = 2;
     meeters_run(m, 1, WEFT_E_SYSTEM, "which is no socket");
     CHECK_INT(pread(fd, text, sizeof text, 0), 8);
@@ -116,16 +115,15 @@ TEST(a_file_at_the_place_to_meet_is_left_alone)
 
 TEST(a_socket_that_a_dead_process_left_is_taken_over)
 {
-    char folder[] = "/tmp/weft-dead-XXXXXX", path[64], address[72];
+    char folder[] = "/tmp/weft-dead-XXXXXX", path[64];
     weft__endpoint where;
     CHECK(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/meet", folder);
-    snprintf(address, sizeof address, "unix://%s", path);
     CHECK_OK(weft__endpoint_unix(path, &where));
     close(weft__endpoint_listen(&where));
     CHECK_INT(access(path, F_OK), 0);
     meeter m[2];
-    meeters_make(m, 2, address);
+    meeters_make(m, 2, path);
     meeters_run(m, 2, WEFT_OK, NULL);
     CHECK(access(path, F_OK) != 0);
     CHECK_INT(rmdir(folder), 0);
@@ -286,17 +284,20 @@ static void stop_before_agreeing(weft__meeting *meeting)
 TEST_LIMIT(a_rank_that_is_stopped_is_the_one_that_all_name, 30)
 {
     void (*const bodies[])(weft__meeting * meeting) = {stop_before_the_exchange, stop_before_agreeing};
-    for (size_t kind = 0; kind < 4; kind++) {
+    meeting_run runs[4];
+    for (size_t n = 0; n < 4; n++) {
         meeter m[RANKS];
-        meeters_make(m, RANKS, place(kind / 2 ? 2 : 0));
+        meeters_make(m, RANKS, place(n / 2 ? 2 : 0));
         for (int i = 0; i < RANKS; i++)
-            m[i].body = bodies[kind % 2], m[i].timeout_ms = 1500;
-        meeting_run run = meeters_start(m, RANKS);
+            m[i].body = bodies[n % 2], m[i].timeout_ms = 1500;
+        runs[n] = meeters_start(m, RANKS);
+    }
+    for (size_t n = 0; n < 4; n++) {
         for (int r = 0; r < RANKS; r++)
             if (r != 3)
-                ranks_expect_passed(&run.group, r);
-        CHECK_INT(kill(run.group.pid[3], SIGKILL), 0);
-        ranks_wait(&run.group, 3);
+                ranks_expect_passed(&runs[n].group, r);
+        CHECK_INT(kill(runs[n].group.pid[3], SIGKILL), 0);
+        ranks_wait(&runs[n].group, 3);
     }
 }
 
