@@ -17,9 +17,9 @@ typedef struct gpt_comparison {
     double steps; /* of each kind that were counted; 0: nothing was compared */
     gpt_times overlapped, serial;
     double talks, talk_ms; /* how often the communication was done alone, and how long operations were under way */
-    /* Of a step with overlap beside those without that follow it: less than them, and more than their slowest rank computes. The
-     * medians over pairs of blocks, since cores may be slow for a while, and half of the interval that holds each with
-     * 95 %; not finite of less than 6 pairs. */
+    /* Of a step with overlap beside those without that follow it: less than them, and more than their slowest rank
+     * computes. The medians over pairs of blocks, since cores may be slow for a while, and half of the interval that
+     * holds each with 95 %; not finite of less than 6 pairs. */
     double saved_ms, saved_error_ms;
     double exposed_ms, exposed_error_ms;
     gpt_phases phases; /* forward 0: unknown */

@@ -27,8 +27,8 @@ typedef struct overlap_figures {
     double softirq_both; /* of the host, beside computing */
 } overlap_figures;
 
-/* The times of each way, of the rank that computes longest beside communication. Of all ranks: when pieces of computing alone ended,
- * and what operations cost that communicate alone; numbers a piece, in the order of the phase. */
+/* The times of each way, of the rank that computes longest beside communication. Of all ranks: when pieces of computing
+ * alone ended, and what operations cost that communicate alone; numbers a piece, in the order of the phase. */
 typedef struct overlap_measured {
     double times[OVERLAP_WAYS][OVERLAP_TIMES];
     const double *ended, *costs;
