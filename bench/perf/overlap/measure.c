@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measures in turn, so that what changes on the machine meets all ways alike: computing alone and both side by side,
  * and what they differ by is the median over many rounds. No round is left out: to choose rounds by how long something
- * took is to choose what is found. A phase ends when its slowest rank does; where the time goes is told by the rank that
- * computes longest beside communication, since the others wait for it, too. */
+ * took is to choose what is found. A phase ends when its slowest rank does; where the time goes is told by the rank
+ * that computes longest beside communication, since the others wait for it, too. */
 #include "perf/overlap/measure.h"
 
 #include <math.h>
