@@ -21,8 +21,8 @@
  * If there is something to do at once, the engine is rung. But callers that come back again and again, with small
  * operations while a large one is under way, move that along themselves, and share a core with the engine: each ring
  * would take it from them. So as long as they are in the seat for longer than they were away from it, who leaves it
- * has the engine look later, and who leaves it again puts that off. It looks when nobody has for a while, and takes over
- * when it then finds that they have stayed away. */
+ * has the engine look later, and who leaves it again puts that off. It looks when nobody has for a while, and takes
+ * over when it then finds that they have stayed away. */
 #ifndef WEFT_LIBCOMM_SEAT_H
 #define WEFT_LIBCOMM_SEAT_H
 #include "base/clock.h"
