@@ -280,7 +280,7 @@ weft_result weft_mesh_place(const weft_mesh *mesh, const weft_coordinates *coord
 weft_result weft_mesh_group(const weft_mesh *mesh, weft_axes axes, int index, int *places_out)
 {
     const weft__grid *grid;
-    unsigned mask;
+    unsigned mask = 0;
     WEFT_TRY(need_grid(mesh, axes, &grid, &mask));
     if (!places_out)
         return weft__fail(WEFT_E_INVALID, "a group of a mesh without a place for it");
@@ -294,7 +294,7 @@ weft_result weft_mesh_group(const weft_mesh *mesh, weft_axes axes, int index, in
 weft_result weft_mesh_group_of(const weft_mesh *mesh, weft_axes axes, int place, int *index_out, int *member_out)
 {
     const weft__grid *grid;
-    unsigned mask;
+    unsigned mask = 0;
     int index, member;
     WEFT_TRY(need_grid(mesh, axes, &grid, &mask));
     if (!index_out)
