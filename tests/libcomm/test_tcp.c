@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <weft/info.h>
 
 #include "backend/tcp/tcp.h"
 #include "base/clock.h"
@@ -135,10 +136,19 @@ static void expect_control(int fd, const char *wanted)
     CHECK_STR(name, wanted);
 }
 
+static void look_for_control(void *found, const weft_info *info)
+{
+    if (strcmp(info->name, "TCP, congestion control") == 0)
+        *(bool *)found = strcmp(info->value, "reno") == 0;
+}
+
 /* Whoever connects and whoever is connected to. */
 static void use_reno(weft_world *world, void *argument)
 {
+    bool found = false;
     (void)argument;
+    CHECK_OK(weft_info_tell(world, look_for_control, &found));
+    CHECK(found);
     weft_comm *comm = comm_of(world, "reno", NULL, 0);
     check_sum(comm);
     expect_control(tcp_of(world)->ways[1 - weft_world_rank(world)].fd, "reno");
