@@ -119,8 +119,6 @@ weft_result weft__tcp_read(weft__tcp_way *way, const char **why_out)
         *why_out = error ? strerror(error) : "it has ended the connection";
         if (n <= 0)
             return weft__tcp_result_of(error);
-        way->tcp->last = way;
-        way->tcp->heard = true;
         *why_out = "what came over the connection makes no sense";
         if (!take(way, (size_t)n))
             return WEFT_E_PEER_LOST;

@@ -14,8 +14,7 @@
 #include "base/memory.h"
 #include "tcp.h"
 
-#define EVENTS      16
-#define SHORT_LOOKS 3 /* at the way that had something last, between two looks at all */
+#define EVENTS 16
 
 bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int index)
 {
@@ -43,32 +42,15 @@ static void serve_way(weft__tcp_way *way, uint32_t events)
         weft__tcp_write(way);
     bool reads = events & ~(uint32_t)EPOLLOUT && way->state == WEFT__TCP_OPEN;
     weft_result result = reads ? weft__tcp_read(way, &why) : WEFT_OK;
-    if (result == WEFT_OK)
-        return;
-    way->tcp->heard = true;
-    weft__tcp_way_lose(way, result, why);
-}
-
-/* Who looks again and again mostly waits for the answer of one rank: it is read without being asked for first, which is
- * one call less for each look, and for what it finds. */
-static bool hear_last(weft__tcp *tcp)
-{
-    tcp->heard = false;
-    if (tcp->last->state == WEFT__TCP_OPEN)
-        serve_way(tcp->last, EPOLLIN);
-    return tcp->heard;
+    if (result != WEFT_OK)
+        weft__tcp_way_lose(way, result, why);
 }
 
 static bool progress(void *state)
 {
     weft__tcp *tcp = state;
     struct epoll_event events[EVENTS];
-    if (tcp->last && tcp->short_looks) {
-        tcp->short_looks--;
-        return hear_last(tcp);
-    }
     int n = epoll_wait(tcp->epoll_fd, events, EVENTS, 0);
-    tcp->short_looks = n ? 0 : SHORT_LOOKS;
     for (int i = 0; i < n; i++) {
         switch (events[i].data.u64 >> 32) {
         case WEFT__TCP_WAY:
@@ -100,10 +82,10 @@ static int fd(void *state)
     return ((weft__tcp *)state)->epoll_fd;
 }
 
-/* Its descriptor can be read as long as there is something. Who is woken by it looks at all. */
+/* Its descriptor can be read as long as there is something. */
 static weft_result arm(void *state)
 {
-    ((weft__tcp *)state)->short_looks = 0;
+    (void)state;
     return WEFT_OK;
 }
 

@@ -81,9 +81,6 @@ struct weft__tcp {
     uint64_t shut_ns;                /* the listener is not watched until then; 0 = it is */
     bool told_at_door, told_on_ways; /* of a want that still is */
     weft__tcp_way *ways;             /* [world size] */
-    weft__tcp_way *last;             /* of which something was heard last; NULL = of none */
-    int short_looks;                 /* so often it alone is looked at, before all are */
-    bool heard;                      /* something, since this was cleared */
     int unsettled;                   /* ways that are being made, */
     uint64_t look_ns;                /* and when the next look is due at who of them takes too long */
     int rests;                       /* ways with a rest */
