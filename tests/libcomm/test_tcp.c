@@ -152,6 +152,7 @@ static void use_reno(weft_world *world, void *argument)
     weft_comm *comm = comm_of(world, "reno", NULL, 0);
     check_sum(comm);
     expect_control(tcp_of(world)->ways[1 - weft_world_rank(world)].fd, "reno");
+    check_sum(comm); /* nobody has gone before both have looked */
     weft_comm_destroy(comm);
 }
 
