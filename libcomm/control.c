@@ -2,7 +2,6 @@
 /* Letters between machines: what ranks of one host read on each other's boards, the ranks of others are told along the
  * tree. Letters are whole states, never changes: the last one counts, and nothing is answered. */
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control channel of a world that spans machines: keeps copies of the boards of ranks whose memory cannot be seen,
  * and tells when a rank has ended. Letters are passed on along a tree of ranks (bootstrap/tree.h), so that none of them
- * writes to many. All ranks have a link to rank 0 as well, which finds out who ends, and takes the place of those in the
- * tree that do; if it ends itself, ranks on other machines are heard of no more. */
+ * writes to many. All ranks have a link to rank 0 as well, which finds out who ends, and takes the place of those in
+ * the tree that do; if it ends itself, ranks on other machines are heard of no more. */
 #ifndef WEFT_LIBCOMM_CONTROL_H
 #define WEFT_LIBCOMM_CONTROL_H
 #include "comm.h"
@@ -11,8 +11,8 @@
 weft_result weft__control_open(weft_world *world);
 /* The engine's @p epoll_fd is going to tell of what comes: events with `data + link`, for weft__control_hear(). */
 void weft__control_watch(weft_world *world, int epoll_fd, uint64_t data);
-/* The end of the meeting, once all is agreed on: takes its connected sockets ([rank]; -1 = none) and the array. From now
- * on letters are heard. */
+/* The end of the meeting, once all is agreed on: takes its connected sockets ([rank]; -1 = none) and the array. From
+ * now on letters are heard. */
 weft_result weft__control_meet(weft_world *world, int *links);
 /* The engine: take up what has come by that link, and send what waits. */
 void weft__control_hear(weft_world *world, int link);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Letters between machines, and which way they go: along the tree of ranks, to all sides on which there is somebody who
  * is to have them. They are packed: of a card most bytes are zero. */
-#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the tree of a meeting is connected: ranks that have children listen, rank 0 tells each child where, and they come.
- * A rank that cannot reach its parent stays with rank 0, to which all have a link. */
-#include <arpa/inet.h>
+/* How the tree of a meeting is connected: ranks that have children listen, rank 0 tells each child where, and they
+ * come. A rank that cannot reach its parent stays with rank 0, to which all have a link. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

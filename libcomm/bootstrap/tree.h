@@ -4,7 +4,6 @@
  * neighbours stay together. Up to WEFT__TREE_FAN + 1 ranks all are children of rank 0. */
 #ifndef WEFT_BOOTSTRAP_TREE_H
 #define WEFT_BOOTSTRAP_TREE_H
-#include <stdbool.h>
 
 #define WEFT__TREE_FAN 16
 
@@ -22,10 +21,6 @@ static inline int weft__tree_child(const weft__place *place, int index)
 {
     long long others = place->end - place->rank - 1;
     return place->rank + 1 + (int)(others * index / (place->children ? place->children : 1));
-}
-static inline bool weft__tree_has(const weft__place *place, int rank)
-{
-    return rank >= place->rank && rank < place->end;
 }
 
 #endif
