@@ -105,7 +105,7 @@ static weft_result look_at(weft_comm *comm, int member)
     int rank = comm->ranks[member];
     const weft__board *board = world->boards[rank];
     /* Asked before its cards are looked at: it may come, go and end in between. */
-    bool ended = atomic_load(&board->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
+    bool ended = atomic_load(&board->state) != WEFT__RANK_OPEN || atomic_load(&world->lost[rank]);
     uint32_t mine = comm->use->count;
     weft__card_view card;
     if (!weft__board_look(board, comm->key, mine, &card))

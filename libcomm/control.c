@@ -203,7 +203,7 @@ static void cut_branch(weft__control *c, weft__peer *peer)
 static bool have_closed(const weft_world *world, const weft__peer *peer)
 {
     for (int r = peer->begin; r < peer->end; r++)
-        if (!atomic_load(&world->lost[r]) && atomic_load(&world->boards[r]->state) != WEFT__RANK_CLOSED)
+        if (!atomic_load(&world->lost[r]) && atomic_load(&world->boards[r]->state) == WEFT__RANK_OPEN)
             return false;
     return true;
 }

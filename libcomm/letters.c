@@ -236,7 +236,9 @@ static void tell_cards(weft_world *world, weft__peer *peer, int rank)
 static void tell_board(weft_world *world, weft__peer *peer, int rank)
 {
     const weft__board *board = world->boards[rank];
-    weft__board_letter letter = {.state = atomic_load(&board->state), .aborted = atomic_load(&board->aborted)};
+    bool open = atomic_load(&board->state) == WEFT__RANK_OPEN;
+    weft__board_letter letter = {.state = open ? WEFT__RANK_OPEN : WEFT__RANK_CLOSED,
+                                 .aborted = atomic_load(&board->aborted)};
     memcpy(letter.text, board->aborted_text, sizeof letter.text);
     if (letter.state != WEFT__RANK_OPEN || letter.aborted != WEFT_OK)
         tell_one(world, peer, WEFT__LETTER_BOARD, rank, &letter, sizeof letter);

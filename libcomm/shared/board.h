@@ -67,7 +67,8 @@ typedef struct weft__card {
     _Atomic uint64_t terms[WEFT__CARD_WORDS];
 } weft__card;
 
-enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1 };
+/* Closing: it makes no more comms, but may still look at the memory of others; on other machines that is closed. */
+enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1, WEFT__RANK_CLOSING = 2 };
 
 typedef struct weft__board {
     _Alignas(WEFT__LINE) _Atomic uint32_t state;
