@@ -398,8 +398,10 @@ void weft__control_say_closed(weft_world *world)
 {
     if (!world->control || !world->control->meets)
         return;
-    weft__letters_tell_state(
-        world, WEFT__RANK_CLOSED); /* on its board it says so later, when it looks at nobody's memory any more */
+    atomic_store(&world->control->closes, true);
+    /* On its board it says that it has closed when it looks at nobody's memory any more. */
+    atomic_store(&world->own->header->board.state, WEFT__RANK_CLOSING);
+    weft__letters_tell_state(world, WEFT__RANK_CLOSED);
     uint64_t until = weft__now_ns() + (uint64_t)world->config.rendezvous_timeout_ms * 1000000u;
     while (!may_go(world) && weft__now_ns() < until)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
