@@ -38,8 +38,7 @@ typedef struct card_letter {
 
 typedef struct board_letter {
     uint32_t state;
-    int32_t aborted;
-    char text[256];
+    weft__abort abort; /* the last */
 } board_letter;
 
 struct weft__control {
@@ -174,9 +173,8 @@ void weft__control_tell_card(weft_world *world, const weft__card *card, const we
 
 static void tell_state(weft_world *world, uint32_t state)
 {
-    const weft__board *board = &world->own->header->board;
-    board_letter letter = {.state = state, .aborted = atomic_load(&board->aborted)};
-    memcpy(letter.text, board->aborted_text, sizeof letter.text);
+    board_letter letter = {.state = state};
+    (void)weft__board_aborted(&world->own->header->board, &letter.abort);
     tell(world, BOARD, &(int){EVERYBODY}, 1, &letter, sizeof letter);
 }
 
@@ -226,14 +224,15 @@ static bool hear_board(weft_world *world, int from, const void *content, size_t 
     if (bytes != sizeof letter)
         return false;
     memcpy(&letter, content, bytes);
-    if (letter.state > WEFT__RANK_CLOSED || (letter.aborted != WEFT_OK && !weft__is_failure(letter.aborted)))
+    weft__abort *abort = &letter.abort;
+    if (letter.state > WEFT__RANK_CLOSED || (abort->number && !weft__is_failure(abort->result)))
         return false;
     if (!is_far(world, from))
         return true;
     weft__board *board = &world->control->copies[from];
-    letter.text[sizeof letter.text - 1] = 0;
-    if (letter.aborted != WEFT_OK && atomic_load(&board->aborted) == WEFT_OK)
-        weft__board_abort(board, (weft_result)letter.aborted, letter.text);
+    abort->text[sizeof abort->text - 1] = 0;
+    if (abort->number)
+        weft__board_abort(board, abort->number, (weft_result)abort->result, abort->text);
     atomic_store(&board->state, letter.state);
     return true;
 }

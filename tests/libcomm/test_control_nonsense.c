@@ -7,6 +7,7 @@
 
 #include "between.h"
 #include "bootstrap/link.h"
+#include "shared/board.h"
 
 /* ------------------------------------------------------------------------------------------- nonsense */
 
@@ -33,17 +34,23 @@ typedef struct nonsense {
 } nonsense;
 
 enum { EVERYBODY = -1, CARD = 1, BOARD = 2, LOST = 3 };
+enum { BOARD_WORDS = 2 + sizeof(weft__abort) / 4 }; /* a state, and the last abort: when, which, with what, why */
 
 static const nonsense all_nonsense[] = {
     {.what = "a head that is too short", .kind = CARD, .from = 2, .bytes = 4},
     {.what = "a head that is too long", .kind = CARD, .from = 2, .bytes = 1u << 30},
     {.what = "an unknown kind", .kind = 77, .from = 2},
-    {.what = "another sender", .kind = BOARD, .from = 1, .words = 66},
-    {.what = "a sender that is no rank", .kind = BOARD, .from = 99, .words = 66},
-    {.what = "a negative sender", .kind = BOARD, .from = -5, .words = 66},
+    {.what = "another sender", .kind = BOARD, .from = 1, .words = BOARD_WORDS},
+    {.what = "a sender that is no rank", .kind = BOARD, .from = 99, .words = BOARD_WORDS},
+    {.what = "a negative sender", .kind = BOARD, .from = -5, .words = BOARD_WORDS},
     {.what = "a loss that rank 0 alone tells", .kind = LOST, .from = 2, .addressees = 1, .to = {EVERYBODY}},
-    {.what = "addressees that are no ranks", .kind = BOARD, .from = 2, .addressees = 2, .to = {1, 4}, .words = 66},
-    {.what = "everybody twice", .kind = BOARD, .from = 2, .addressees = 2, .to = {-1, -1}, .words = 66},
+    {.what = "addressees that are no ranks",
+     .kind = BOARD,
+     .from = 2,
+     .addressees = 2,
+     .to = {1, 4},
+     .words = BOARD_WORDS},
+    {.what = "everybody twice", .kind = BOARD, .from = 2, .addressees = 2, .to = {-1, -1}, .words = BOARD_WORDS},
     {.what = "a board that is too short", .kind = BOARD, .from = 2, .addressees = 1, .to = {EVERYBODY}, .words = 2},
     {.what = "a card that is too short", .kind = CARD, .from = 2, .addressees = 1, .to = {EVERYBODY}, .words = 3},
     {.what = "a card without terms", .kind = CARD, .from = 2, .addressees = 1, .to = {1}, .words = 8},
@@ -66,15 +73,15 @@ static const nonsense all_nonsense[] = {
      .from = 2,
      .addressees = 1,
      .to = {EVERYBODY},
-     .words = 66,
+     .words = BOARD_WORDS,
      .content = {2}},
     {.what = "an abort that is no failure",
      .kind = BOARD,
      .from = 2,
      .addressees = 1,
      .to = {EVERYBODY},
-     .words = 66,
-     .content = {0, 5}},
+     .words = BOARD_WORDS,
+     .content = {0, 0, 0, 0, 1, 5}},
 };
 
 static void say_nonsense(const nonsense *n)
