@@ -309,10 +309,5 @@ weft_result weft_world_check(weft_world *world, weft_stream stream)
     WEFT_TRY(weft__world_alive(world));
     if (stream.kind != WEFT_DEVICE_HOST)
         WEFT_TRY(weft__gpu_synchronize(world, stream));
-    pthread_mutex_lock(&world->error_lock);
-    weft_result first = world->first_error;
-    if (first != WEFT_OK)
-        (void)weft__fail_quietly(first, world->first_error_text);
-    pthread_mutex_unlock(&world->error_lock);
-    return first;
+    return weft__comms_check(world);
 }
