@@ -87,8 +87,7 @@ void weft_comm_destroy(weft_comm *comm)
         return;
     weft_world *world = comm->world;
     weft__last_error said = weft__error_keep();
-    while (comm->slots && weft__work_await_left(comm->slots)) /* what was finished on a stream ends by itself */
-        ;
+    (void)weft__comm_comes_to_rest(comm);
     weft__progress_enter(world);
     for (weft_comm **link = &world->comms; *link; link = &(*link)->next)
         if (*link == comm) {

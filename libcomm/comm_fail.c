@@ -33,6 +33,8 @@ bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
     if (result == WEFT_E_STUCK && !atomic_load(&comm->stuck)) {
         snprintf(comm->stuck_text, sizeof comm->stuck_text, "%s", text);
         atomic_store(&comm->stuck, true);
+        if (comm->gpu)
+            atomic_store(&comm->world->gpu_stuck, true);
     }
     pthread_mutex_unlock(&comm->world->error_lock);
     return first;
@@ -113,6 +115,13 @@ const char *weft__comm_failure(const weft_comm *comm, weft_result result)
     if ((weft_result)atomic_load(&comm->verdict) == result)
         return comm->verdict_text;
     return result == WEFT_E_STUCK && atomic_load(&comm->stuck) ? comm->stuck_text : "";
+}
+
+bool weft__comm_comes_to_rest(weft_comm *comm)
+{
+    while (comm->slots && weft__work_await_left(comm->slots))
+        ;
+    return !atomic_load(&comm->stuck);
 }
 
 void weft__comm_carry_out_verdict(weft_comm *comm)

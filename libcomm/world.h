@@ -57,6 +57,8 @@ struct weft_world {
     weft__device *gpu;      /* opened when it is first asked for, */
     weft_stream gpu_stream; /* with a stream for what weft computes there */
     struct weft__gpu_word *gpu_words;
+    _Atomic bool gpu_stuck; /* a comm of it is, or was until it was destroyed, */
+    _Atomic bool gpu_kept;  /* so memory of it was not given back */
     pthread_mutex_t gpu_lock;
 
     weft__trace *trace;

@@ -214,6 +214,36 @@ TEST(what_a_gpu_never_ends_is_given_up)
     ranks_as_threads(2, NULL, be_stuck, NULL); /* the kernel ends for both at once */
 }
 
+/* Nobody waits for the operation: that it is stuck is known from its comm. The world is closed with it. */
+static void be_stuck_on_a_stream(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "stuck");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    int nothing = 0;
+    standin_kernels_add(endless, 1);
+    CHECK_INT(cudaLaunchKernel(&endless_entry, (dim3){1, 1, 1}, (dim3){1, 1, 1}, (void *[]){&nothing}, 0, stream),
+              cudaSuccess);
+    weft_work work;
+    OK(weft_all_reduce_start(comm, x, x, 100, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &work));
+    OK(weft_work_finish(work, weft_cuda_stream(stream)));
+    weft_memory_free(world, x); /* kept, and no wait for the GPU */
+    CHECK_INT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_TIMEOUT);
+    CHECK_INT(weft_world_check(world, weft_cuda_stream(stream)), WEFT_E_STUCK);
+    weft_comm_destroy(comm);
+    CHECK_INT(weft_world_check(world, weft_cuda_stream(stream)), WEFT_E_STUCK);
+}
+
+TEST(a_world_whose_gpu_is_stuck_can_be_checked_and_closed)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.timeout_ms = 300;
+    quiet();
+    ranks_as_processes(2, &config, be_stuck_on_a_stream, NULL);
+}
+
 static void hear_of_an_error(weft_world *world, void *argument)
 {
     (void)argument;

@@ -204,15 +204,6 @@ static void cuda_stream_close(weft__device *device, weft_stream stream)
     (void)cudaStreamDestroy(stream_of(stream));
 }
 
-static weft_result cuda_synchronize(weft__device *device, weft_stream stream)
-{
-    cuda_device *cuda = cuda_of(device);
-    int before = enter(cuda);
-    cudaError_t error = cudaStreamSynchronize(stream_of(stream));
-    leave(cuda, before);
-    return told(cuda, "waiting for a stream", error);
-}
-
 /* ---- events: one is its CUDA event ---- */
 
 static cudaEvent_t event_of(weft__event *event)
@@ -366,7 +357,6 @@ static const weft__device_calls calls = {
     .owns = cuda_owns,
     .stream_open = cuda_stream_open,
     .stream_close = cuda_stream_close,
-    .synchronize = cuda_synchronize,
     .event_open = cuda_event_open,
     .event_close = cuda_event_close,
     .record = cuda_record,
