@@ -269,6 +269,59 @@ TEST(an_error_that_nccl_has_later_fails_the_comm_everywhere)
     ranks_both_ways(2, hear_of_an_error, NULL);
 }
 
+/* ------------------------------------------------------------------------------------------- what looking costs */
+
+enum { MANY = 200 };
+
+static void start_many(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "many");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    weft_work works[MANY];
+    int nothing = 0;
+    standin_kernels_add(endless, 1);
+    let_go = false;
+    CHECK_INT(cudaLaunchKernel(&endless_entry, (dim3){1, 1, 1}, (dim3){1, 1, 1}, (void *[]){&nothing}, 0, stream),
+              cudaSuccess);
+    uint64_t before = standin_event_queries();
+    for (int i = 0; i < MANY; i++)
+        OK(weft_all_reduce_start(comm, x, x, 100, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &works[i]));
+    CHECK(standin_event_queries() - before <= 4 * MANY); /* a world of one rank has no thread that looks, too */
+    let_go = true;
+    for (int i = 0; i < MANY; i++)
+        OK(weft_work_finish(works[i], WEFT_STREAM_HOST));
+    weft_comm_destroy(comm);
+    weft_memory_free(world, x);
+}
+
+TEST(a_start_looks_at_few_events_however_many_operations_are_in_flight)
+{
+    ranks_as_threads(1, NULL, start_many, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- the end */
+
+static void leave_communicators(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "left");
+    OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_comm_destroy(comm);
+}
+
+TEST(a_world_is_closed_when_its_communicators_have_ended)
+{
+    setenv("STANDIN_FAULT", "slow:1", 1);
+    for (int i = 0; i < 2; i++) {
+        ranks_as_threads(2, NULL, leave_communicators, NULL);
+        CHECK_INT(standin_nccl_alive(), 0);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------- communicators */
 
 static void lend_and_borrow(weft_world *world, void *argument)
