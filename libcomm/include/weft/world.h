@@ -66,7 +66,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_world_check(weft_world *world, weft_str
 
 /** Give up: fail every comm of this world on this rank, and tell the others why. Whoever waits for this rank ends with
  *  @p result too and knows the cause, so that one call in each rank that fails ends all of them. Comms that have failed
- *  keep their verdict; operations in flight end, and must still be finished.
+ *  keep their verdict; operations in flight end, and must still be finished. The world goes on: what is begun later
+ *  hears of later calls alone.
  *  @param result  a failure: what made this rank give up.
  *  @param why     copied, cut at 255 bytes; one line that names the thing.
  *  Threads: any.  Blocks: local.  Errors: E_INVALID. */
@@ -76,9 +77,9 @@ WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, con
  *  left is reported and given back. Peers are not waited for, but in a world that spans machines rank 0 stays up to 5 s
  *  for ranks that have not closed theirs, since it passes on what they tell each other; once it has gone, ranks of
  *  different machines cannot make comms any more (E_PEER_LOST), and those that they have go on. Each rank waits up to
- *  2 s until what it said last has been heard, and up to 5 s until what it sent last through a network has been read,
- *  both of which take no time unless others are stopped.
- *  Threads: owner.  Blocks: local, in a world that spans machines, or used a network, peers for that long. */
+ *  2 s until what it said last has been heard, up to 5 s until what it sent last through a network has been read, and
+ *  up to 5 s until NCCL has ended the communicators of its comms, all of which take no time unless others are stopped.
+ *  Threads: owner.  Blocks: local, in a world that spans machines, or used a network or NCCL, peers for that long. */
 WEFT_API void weft_world_close(weft_world *world);
 
 /** Make a team of @p ranks thread ranks. Each of its threads then opens its world with the team in the config. A team
