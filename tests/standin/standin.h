@@ -8,8 +8,8 @@
  * STANDIN_SEED (of the draw, 1), STANDIN_QUEUES ("streams", or "one": all streams of a device are one in-order queue,
  * the strictest that CUDA allows), STANDIN_FAULT ("wait:N": the Nth wait of a stream of device 0 for an event is left
  * out; "record:N": its Nth event is recorded on another stream; "swap:N": its Nth operation of NCCL changes places with
- * the next of its communicator; "async:N": its Nth question for errors of NCCL is answered with one; "slow:N": to end its Nth communicator
- * takes long), to see that faults are found. */
+ * the next of its communicator; "async:N": its Nth question for errors of NCCL is answered with one; "slow:N": to end
+ * its Nth communicator takes long), to see that faults are found. */
 #ifndef STANDIN_H
 #define STANDIN_H
 #include <stdbool.h>

@@ -193,7 +193,8 @@ void weft__nccl_connect_all(weft__nccl_core *core);
 void weft__nccl_help(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
 /* The same with the caller's own hold, which is let go behind the job. */
 void weft__nccl_help_last(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
-/* Those of a world, none yet; NULL: no memory. To close waits until they are done, or for @p most_ns; how many are not. */
+/* Those of a world, none yet; NULL: no memory. To close waits until they are done, or for @p most_ns; how many are
+ * not. */
 weft__nccl_helpers *weft__nccl_helpers_open(void);
 int weft__nccl_helpers_close(weft__nccl_helpers *helpers, double most_ns);
 /* Does the job fail so? Then the core tells. */

@@ -55,13 +55,13 @@ WEFT_API int weft_world_local_rank(const weft_world *world);
  *  Threads: any.  Blocks: local.  Errors: E_NO_DEVICE (says why), E_INVALID. */
 WEFT_API WEFT_NODISCARD weft_result weft_world_device(weft_world *world, weft_device device, int *index_out);
 
-/** Wait for what is queued on @p stream, not at all for the host stream, and report how a comm of this world has failed:
- *  the first to fail of the comms that exist, and of those that were destroyed since the last call and had not failed
- *  by then. So no failure is lost that only a stream knows of, and a comm that has failed and was destroyed says nothing
- *  about those that are made later.
+/** Wait for what is queued on @p stream, not at all for the host stream, and report how a comm of this world has
+ *  failed: the first to fail of the comms that exist, and of those that were destroyed since the last call and had not
+ *  failed by then. So no failure is lost that only a stream knows of, and a comm that has failed and was destroyed says
+ *  nothing about those that are made later.
  *  Threads: any.  Blocks: peers on a device stream, else never.
- *  Errors: any late error of an operation; E_STUCK (operations on the GPU are stuck, and the stream does not come to its
- *  end, either). */
+ *  Errors: any late error of an operation; E_STUCK (operations on the GPU are stuck, and the stream does not come to
+ *  its end, either). */
 WEFT_API WEFT_NODISCARD weft_result weft_world_check(weft_world *world, weft_stream stream);
 
 /** Give up: fail every comm of this world on this rank, and tell the others why. Whoever waits for this rank ends with
