@@ -3,7 +3,7 @@
  * this: its stream is the calling thread, and its arithmetic is vector.h. A device is a module, found at run time.
  *
  * Nothing here but `alloc`, `release`, `open`, `close` and what says so waits for the device. Errors are results with a
- * message; what fails later, in a stream, is told by `reached`. Arrays are the device's memory;
+ * message; what fails later, in a stream, is told by `idle` and `reached`. Arrays are the device's memory;
  * counts are elements; a count of 0 is fine. Of a table each call comes from any thread. */
 #ifndef WEFT_DEVICE_DEVICE_H
 #define WEFT_DEVICE_DEVICE_H
@@ -70,6 +70,9 @@ typedef struct weft__device_calls {
     /* A stream of ours; an urgent one is served first. */
     weft_result (*stream_open)(weft__device *device, int urgent, weft_stream *stream_out);
     void (*stream_close)(weft__device *device, weft_stream stream);
+
+    /* Has all come that was queued? WEFT_PENDING: not yet. */
+    weft_result (*idle)(weft__device *device, weft_stream stream);
 
     weft_result (*event_open)(weft__device *device, weft__event **event_out);
     void (*event_close)(weft__device *device, weft__event *event);

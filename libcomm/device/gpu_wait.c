@@ -40,10 +40,18 @@ static void rest(weft_world *world, patience *p)
     nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-static bool is_over(const weft_world *world, const patience *p)
+/* Wait a little for what is still to come. E_STUCK: it was given time enough. */
+static weft_result look_again(weft_world *world, patience *p)
 {
     uint64_t timeout_ns = (uint64_t)world->config.timeout_ms * 1000000u;
-    return p->stuck_ns && weft__now_ns() - p->stuck_ns > (timeout_ns < GRACE_NS ? timeout_ns : GRACE_NS);
+    uint64_t grace_ns = timeout_ns < GRACE_NS ? timeout_ns : GRACE_NS;
+    if (p->stuck_ns && weft__now_ns() - p->stuck_ns > grace_ns)
+        return weft__fail(
+            WEFT_E_STUCK,
+            "rank %d: what a stream of its GPU holds does not end, and operations of comms there are stuck",
+            world->rank);
+    rest(world, p);
+    return WEFT_OK;
 }
 
 weft_result weft__gpu_await(weft_world *world, weft__event *event)
@@ -51,27 +59,19 @@ weft_result weft__gpu_await(weft_world *world, weft__event *event)
     weft__device *gpu = world->gpu;
     patience p = {0};
     weft_result result;
-    while ((result = gpu->calls->reached(gpu, event)) == WEFT_PENDING) {
-        if (is_over(world, &p))
-            return weft__fail(WEFT_E_STUCK,
-                              "rank %d: what a stream of its GPU holds does not end, and operations of "
-                              "comms there are stuck",
-                              world->rank);
-        rest(world, &p);
-    }
+    while ((result = gpu->calls->reached(gpu, event)) == WEFT_PENDING)
+        WEFT_TRY(look_again(world, &p));
     return result == WEFT_OK ? gpu->calls->await(gpu, event) : result; /* what this thread does next comes behind it */
 }
 
 weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream)
 {
     weft__device *gpu;
-    weft__event *end;
+    patience p = {0};
+    weft_result result;
     WEFT_TRY(weft__gpu_of(world, (weft_device)stream.kind, &gpu));
-    WEFT_TRY(gpu->calls->event_open(gpu, &end));
-    weft_result result = gpu->calls->record(gpu, end, stream);
-    if (result == WEFT_OK)
-        result = weft__gpu_await(world, end);
-    gpu->calls->event_close(gpu, end);
+    while ((result = gpu->calls->idle(gpu, stream)) == WEFT_PENDING)
+        WEFT_TRY(look_again(world, &p));
     return result;
 }
 
