@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "device/gpu.h"
 
 #define CHUNK 1024 /* elements of a 16-bit gradient that are widened at a time */
 
@@ -77,11 +78,11 @@ static void give_memory(weft_adam *adam)
         free(adam->memory);
         return;
     }
-    const weft__device_calls *calls = gpu->device->calls;
-    (void)calls->synchronize(gpu->device, gpu->stream);
-    calls->release(gpu->device, adam->memory);
-    calls->release(gpu->device, adam->verdict);
-    calls->release_host(gpu->device, adam->seen);
+    weft_world *world = adam->sets[0]->world;
+    (void)weft__gpu_synchronize(world, gpu->stream);
+    weft__gpu_release(world, adam->memory);
+    weft__gpu_release(world, adam->verdict);
+    weft__gpu_release_host(world, adam->seen);
 }
 
 static weft_result make_states(weft_adam *adam)

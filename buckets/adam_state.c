@@ -5,6 +5,7 @@
 #include "adam.h"
 #include "base/error.h"
 #include "base/sized.h"
+#include "device/gpu.h"
 
 /* Where the optimizer keeps what is asked for. */
 typedef struct place {
@@ -92,7 +93,7 @@ static weft_result copy(const weft_buckets *set, void *to, const void *from, siz
 
 static weft_result settle(const weft_buckets *set)
 {
-    return set->gpu ? set->gpu->device->calls->synchronize(set->gpu->device, set->gpu->stream) : WEFT_OK;
+    return set->gpu ? weft__gpu_synchronize(set->world, set->gpu->stream) : WEFT_OK;
 }
 
 static weft_result take_values(const weft_adam_values *values, weft_adam_values *own)

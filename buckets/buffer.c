@@ -122,25 +122,12 @@ weft_result weft__memory_make(weft_buckets *set, const weft_buckets_config *conf
     return weft__set_pass(set, weft__set_stream(set), WEFT_STREAM_HOST); /* the trainer writes there next */
 }
 
-static bool is_stuck(const weft_buckets *set)
-{
-    bool stuck = false;
-    for (uint32_t i = 0; set->buckets && i < set->bucket_count; i++) {
-        stuck |= set->buckets[i].gather.stuck;
-        for (uint32_t k = 0; k < set->buckets[i].reduce_count; k++)
-            stuck |= set->buckets[i].reduce[k].stuck;
-    }
-    return stuck;
-}
-
 void weft__memory_release(weft_buckets *set)
 {
-    if (is_stuck(set)) {
+    if (set->is_stuck)
         weft__log(WEFT_LOG_ERROR, "set '%s': its memory is kept: a rank that stands still may yet write there",
                   set->name);
-        return;
-    }
-    for (uint32_t i = 0; set->memory && i < weft_layout_buffers(set->layout); i++) {
+    for (uint32_t i = 0; set->memory && !set->is_stuck && i < weft_layout_buffers(set->layout); i++) {
         if (set->memory[i].params_ours)
             weft_memory_free(set->world, set->memory[i].params);
         if (set->memory[i].grads_ours)

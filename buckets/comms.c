@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/reserved.h"
 #include "base/verdict.h"
+#include "comm.h"
 #include "set.h"
 #include "set_gpu.h"
 
@@ -124,8 +125,11 @@ void weft__comms_release(weft_buckets *set)
 {
     if (!set->comms)
         return;
-    for (size_t i = 0; i < set->comms->count; i++)
-        weft_comm_destroy(*set->comms->list[i].made);
+    for (size_t i = 0; i < set->comms->count; i++) {
+        weft_comm *comm = *set->comms->list[i].made;
+        set->is_stuck |= comm && !weft__comm_comes_to_rest(comm);
+        weft_comm_destroy(comm);
+    }
     free(set->comms->ranks);
     free(set->comms);
 }

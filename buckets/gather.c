@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the shards back to every rank: gathers, and waiting for the params that are needed next. */
 #include "base/error.h"
+#include "device/gpu.h"
 #include "set.h"
 #include "set_gpu.h"
 
@@ -61,7 +62,7 @@ static weft_result follow(weft_buckets *set, const weft__bucket *bucket, weft_st
     if (gatherer.kind == WEFT_DEVICE_HOST || is_same)
         return WEFT_OK;
     if (stream.kind == WEFT_DEVICE_HOST)
-        return gpu->device->calls->await(gpu->device, gpu->gathered[index]);
+        return weft__gpu_await(set->world, gpu->gathered[index]);
     return gpu->device->calls->order(gpu->device, stream, gpu->gathered[index]);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/gpu.h"
 #include "set.h"
 #include "set_gpu.h"
 
@@ -150,8 +151,8 @@ static weft_result norm_of_gpu(weft_buckets *const *sets, uint32_t count, float 
     if (result == WEFT_OK)
         result = calls->copy(gpu->device, &verdict, there, sizeof verdict, gpu->stream);
     if (result == WEFT_OK)
-        result = calls->synchronize(gpu->device, gpu->stream);
-    calls->release(gpu->device, there);
+        result = weft__gpu_synchronize(sets[0]->world, gpu->stream);
+    weft__gpu_release(sets[0]->world, there);
     *norm_out = result == WEFT_OK ? (float)verdict.norm : 0;
     return result;
 }

@@ -115,9 +115,7 @@ weft_result weft__op_finish(weft__op *op, weft_stream stream)
     }
     weft_work work = op->work;
     op->work = WEFT_WORK_NONE;
-    weft_result result = weft_work_finish(work, stream);
-    op->stuck |= result == WEFT_E_STUCK;
-    return result;
+    return weft_work_finish(work, stream);
 }
 
 /* Wait for the chain of a bucket, and make its owned gradients what the optimizer and the norm take. */

@@ -16,7 +16,6 @@ typedef struct weft__op {
     weft_comm *comm;
     weft_collective what;
     weft_work work; /* in flight, or none */
-    bool stuck;     /* it ended with E_STUCK: its memory may still be written by others */
 } weft__op;
 
 /* The ranks that share buckets: one lane for dense params, one for expert params if these are shared otherwise. */
@@ -120,6 +119,7 @@ struct weft_buckets {
     uint32_t next_launch; /* index into the launch order */
     bool found_nonfinite; /* in this window, on this rank */
     bool has_optimizer;
+    bool is_stuck;       /* operations ended with E_STUCK: its memory may still be written by others */
     uint32_t step_label; /* of the spans of an optimizer: one a bucket, with its number */
     double *norm_room;   /* for the exchange: what this rank gives, then what all give */
     weft_buckets_usage usage;

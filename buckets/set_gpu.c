@@ -91,16 +91,16 @@ void weft__set_gpu_close(weft_buckets *set)
     if (!gpu)
         return;
     const weft__device_calls *calls = gpu->device->calls;
-    (void)calls->synchronize(gpu->device, gpu->stream);
+    (void)weft__gpu_synchronize(set->world, gpu->stream);
     for (uint32_t i = 0; gpu->gathered && i < set->bucket_count; i++)
         calls->event_close(gpu->device, gpu->gathered[i]);
     calls->event_close(gpu->device, gpu->passed);
     calls->event_close(gpu->device, gpu->judged);
     calls->event_close(gpu->device, gpu->stepped);
-    if (gpu->launches.handle)
+    if (gpu->launches.handle && !weft__gpu_is_stuck(set->world)) /* what it holds may never end */
         calls->stream_close(gpu->device, gpu->launches);
-    calls->release(gpu->device, gpu->total);
-    calls->release(gpu->device, gpu->sum);
+    weft__gpu_release(set->world, gpu->total);
+    weft__gpu_release(set->world, gpu->sum);
     free(gpu->gatherer);
     free(gpu->gathered);
     free(gpu);
@@ -129,7 +129,7 @@ weft_result weft__set_pass(const weft_buckets *set, weft_stream from, weft_strea
         return WEFT_OK;
     WEFT_TRY(calls_of(set)->record(gpu->device, gpu->passed, from));
     if (to.kind == WEFT_DEVICE_HOST)
-        return calls_of(set)->await(gpu->device, gpu->passed);
+        return weft__gpu_await(set->world, gpu->passed);
     return calls_of(set)->order(gpu->device, to, gpu->passed);
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sized.h"
+#include "device/gpu.h"
 
 #define CLIP_EPSILON 1e-6
 
@@ -131,7 +132,7 @@ static weft_result step_on_gpu(weft_adam *adam, const weft_step *how, weft_step_
         WEFT_TRY(calls->record(gpu->device, adam->sets[i]->gpu->stepped, gpu->stream));
     if (!report)
         return WEFT_OK;
-    WEFT_TRY(calls->await(gpu->device, gpu->judged));
+    WEFT_TRY(weft__gpu_await(adam->sets[0]->world, gpu->judged));
     report->norm = (float)adam->seen->norm;
     report->clip = adam->seen->grad_scale;
     report->skipped = adam->seen->skipped != 0;

@@ -11,12 +11,12 @@
 /* On a comm of a GPU the bytes go there and back by its stream. */
 static weft_result to_gpu(weft_comm *comm, const void *data, size_t bytes)
 {
-    return weft__gpu_told_all(comm, weft__gpu_copy(comm->gpu, comm->gpu_word->memory, data, bytes));
+    return weft__gpu_told_all(comm, weft__gpu_copy(comm->world, comm->gpu_word->memory, data, bytes));
 }
 
 static weft_result from_gpu(weft_comm *comm, void *data, size_t bytes)
 {
-    return weft__gpu_told_all(comm, weft__gpu_copy(comm->gpu, data, comm->gpu_word->memory, bytes));
+    return weft__gpu_told_all(comm, weft__gpu_copy(comm->world, data, comm->gpu_word->memory, bytes));
 }
 
 static weft_result find_lowest(weft_comm *comm, int32_t *lowest)

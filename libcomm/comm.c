@@ -58,7 +58,6 @@ static bool bury(weft_comm *comm, bool force)
         weft__wire_call(comm->instance)->comm_destroy(comm->backend_comm);
     if (comm->card && !force) /* else a member that is late must still find out that this rank was here */
         weft__board_remove(comm->card, weft__now_ns());
-    pthread_mutex_destroy(&comm->verdict_lock);
     if (comm->gpu_word)
         weft__gpu_word_give(comm->world, comm->gpu_word, atomic_load(&comm->verdict) == WEFT_OK);
     free(comm->ranks);
@@ -88,8 +87,7 @@ void weft_comm_destroy(weft_comm *comm)
         return;
     weft_world *world = comm->world;
     weft__last_error said = weft__error_keep();
-    while (comm->slots && weft__work_await_left(comm->slots)) /* what was finished on a stream ends by itself */
-        ;
+    (void)weft__comm_comes_to_rest(comm);
     weft__progress_enter(world);
     for (weft_comm **link = &world->comms; *link; link = &(*link)->next)
         if (*link == comm) {
@@ -102,6 +100,7 @@ void weft_comm_destroy(weft_comm *comm)
         weft__wire_call(comm->instance)->comm_leave(comm->backend_comm);
     if (comm->slots)
         drop_works(comm);
+    weft__comm_forget_failure(comm);
     if (comm->use)
         comm->use->in_use = false;
     comm->incarnation = comm->use ? comm->use->count : 0;

@@ -50,11 +50,14 @@ struct weft_comm {
     uint64_t reasons;  /* of the world's that were looked at for one of this comm */
     uint64_t named_ns; /* the late were named in the log */
 
-    /* Failure: the first verdict. The text is written before the code. */
-    pthread_mutex_t verdict_lock;
+    /* Failure: the first verdict. The text is written before the code, both once; under the world's error_lock. */
     char verdict_text[256];
     _Atomic int32_t verdict;
-    char stuck_text[256]; /* later: operations that could not be ended with the verdict, but with E_STUCK */
+    char stuck_text[256]; /* also once, before the next: if that came later than the verdict */
+    _Atomic bool stuck;   /* operations could not be ended but with E_STUCK: their memory may still be written */
+    uint64_t failure;     /* which of the world's it was, from 1 */
+    weft_comm *next_failed;
+    bool forgotten; /* being destroyed: it fails unnoticed */
 
     weft_comm *next; /* in the world */
 };
@@ -68,11 +71,21 @@ static inline weft_result weft__comm_has_stream(const weft_comm *comm, weft_stre
         return WEFT_OK;
     return weft__fail(WEFT_E_UNSUPPORTED, "comm %s is not on the GPU that the stream is of", comm->name);
 }
-/* Keep the first verdict on the comm; of E_STUCK that comes later, keep the text. False: there was a verdict already.
- * weft__progress_alarm() comes next. */
+/* Keep the first verdict on the comm; of E_STUCK that comes later, keep the first text. False: there was a verdict
+ * already. weft__progress_alarm() comes next. */
 bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text);
+/* Its failure is no more one of the world's, but for the next weft__comms_check() if none has seen it. */
+void weft__comm_forget_failure(weft_comm *comm);
+/* How the first of the world's comms failed, of those that exist or were forgotten since the last call and not seen by
+ * it; its message becomes this thread's last. */
+weft_result weft__comms_check(weft_world *world);
+/* How @p comm failed; "" if it has not, or does not exist any more. */
+void weft__comms_tell_failure(weft_world *world, const weft_comm *comm, weft_result result, char *text, size_t bytes);
 /* The message of an operation of a failed comm that ended with @p result. */
 const char *weft__comm_failure(const weft_comm *comm, weft_result result);
+/* Wait for what was finished on streams, which ends by itself. False: operations of the comm are stuck, and the memory
+ * that they use is to be left alone. */
+bool weft__comm_comes_to_rest(weft_comm *comm);
 /* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
 void weft__comm_carry_out_verdict(weft_comm *comm);
 /* This rank's use of a name for these ranks, or NULL. */

@@ -366,7 +366,6 @@ weft_result weft_comm_create_start(weft_world *world, const char *name, const in
     if (comm) {
         comm->world = world;
         comm->rank = self;
-        pthread_mutex_init(&comm->verdict_lock, NULL);
         result = fill_comm(comm, name, ranks, count, config);
     }
     if (result == WEFT_OK) {

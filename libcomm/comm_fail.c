@@ -9,27 +9,80 @@
 #include "comm.h"
 #include "control.h"
 
-bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
+/* Add it to the failed ones of its world, and then tell. Locked. */
+static void note_verdict(weft_comm *comm, weft_result result, const char *text)
 {
     weft_world *world = comm->world;
-    pthread_mutex_lock(&comm->verdict_lock);
-    bool first = atomic_load(&comm->verdict) == WEFT_OK;
-    if (first) {
-        snprintf(comm->verdict_text, sizeof comm->verdict_text, "%s", text);
-        atomic_store(&comm->verdict, (int32_t)result);
-    } else if (result == WEFT_E_STUCK) {
-        snprintf(comm->stuck_text, sizeof comm->stuck_text, "%s", text);
+    snprintf(comm->verdict_text, sizeof comm->verdict_text, "%s", text);
+    if (!comm->forgotten) {
+        weft_comm **link = &world->failed;
+        while (*link)
+            link = &(*link)->next_failed;
+        *link = comm;
+        comm->failure = ++world->failures;
     }
-    pthread_mutex_unlock(&comm->verdict_lock);
-    if (!first)
-        return false;
+    atomic_store(&comm->verdict, (int32_t)result);
+}
+
+bool weft__comm_fail(weft_comm *comm, weft_result result, const char *text)
+{
+    pthread_mutex_lock(&comm->world->error_lock);
+    bool first = atomic_load(&comm->verdict) == WEFT_OK;
+    if (first)
+        note_verdict(comm, result, text);
+    if (result == WEFT_E_STUCK && !atomic_load(&comm->stuck)) {
+        snprintf(comm->stuck_text, sizeof comm->stuck_text, "%s", text);
+        atomic_store(&comm->stuck, true);
+        if (comm->gpu)
+            atomic_store(&comm->world->gpu_stuck, true);
+    }
+    pthread_mutex_unlock(&comm->world->error_lock);
+    return first;
+}
+
+void weft__comm_forget_failure(weft_comm *comm)
+{
+    weft_world *world = comm->world;
     pthread_mutex_lock(&world->error_lock);
-    if (world->first_error == WEFT_OK) {
-        world->first_error = result;
-        snprintf(world->first_error_text, sizeof world->first_error_text, "%s", text);
+    comm->forgotten = true;
+    for (weft_comm **link = &world->failed; *link; link = &(*link)->next_failed)
+        if (*link == comm) {
+            *link = comm->next_failed;
+            break;
+        }
+    if (comm->failure > world->checked && (!world->gone_failure || comm->failure < world->gone_failure)) {
+        world->gone_failure = comm->failure;
+        world->gone.result = atomic_load(&comm->verdict);
+        snprintf(world->gone.text, sizeof world->gone.text, "%s", comm->verdict_text);
     }
     pthread_mutex_unlock(&world->error_lock);
-    return true;
+}
+
+weft_result weft__comms_check(weft_world *world)
+{
+    weft__verdict first = {0};
+    pthread_mutex_lock(&world->error_lock);
+    const weft_comm *comm = world->failed;
+    if (world->gone_failure && (!comm || world->gone_failure < comm->failure)) {
+        first = world->gone;
+    } else if (comm) {
+        first.result = atomic_load(&comm->verdict);
+        snprintf(first.text, sizeof first.text, "%s", comm->verdict_text);
+    }
+    world->checked = world->failures;
+    world->gone_failure = 0;
+    pthread_mutex_unlock(&world->error_lock);
+    return weft__verdict_result(&first);
+}
+
+void weft__comms_tell_failure(weft_world *world, const weft_comm *comm, weft_result result, char *text, size_t bytes)
+{
+    *text = 0;
+    pthread_mutex_lock(&world->error_lock);
+    for (const weft_comm *failed = world->failed; failed; failed = failed->next_failed)
+        if (failed == comm)
+            snprintf(text, bytes, "%s", result == WEFT_E_STUCK ? weft__comm_failure(comm, result) : comm->verdict_text);
+    pthread_mutex_unlock(&world->error_lock);
 }
 
 /* What comes from backends and peers may be anything; a comm that failed with "OK" would not have. */
@@ -61,7 +114,14 @@ const char *weft__comm_failure(const weft_comm *comm, weft_result result)
 {
     if ((weft_result)atomic_load(&comm->verdict) == result)
         return comm->verdict_text;
-    return result == WEFT_E_STUCK ? comm->stuck_text : "";
+    return result == WEFT_E_STUCK && atomic_load(&comm->stuck) ? comm->stuck_text : "";
+}
+
+bool weft__comm_comes_to_rest(weft_comm *comm)
+{
+    while (comm->slots && weft__work_await_left(comm->slots))
+        ;
+    return !atomic_load(&comm->stuck);
 }
 
 void weft__comm_carry_out_verdict(weft_comm *comm)

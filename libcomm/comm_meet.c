@@ -46,10 +46,10 @@ static weft_result look_for_end(const weft_comm *comm, int rank, bool ended)
 {
     const weft_world *world = comm->world;
     const weft__board *board = world->boards[rank];
-    char text[sizeof board->aborted_text + 32];
-    weft_result aborted = (weft_result)atomic_load(&board->aborted);
-    if (aborted != WEFT_OK && (ended || board->aborted_ns > comm->began_ns))
-        return weft__fail(aborted, "%s", weft__verdict_told(board->aborted_text, rank, text, sizeof text));
+    weft__abort abort;
+    char text[sizeof abort.text + 32];
+    if (weft__board_aborted(board, &abort) && (ended || abort.at_ns > comm->began_ns))
+        return weft__fail((weft_result)abort.result, "%s", weft__verdict_told(abort.text, rank, text, sizeof text));
     if (ended && atomic_load(&world->lost[rank]) == WEFT__LOST_SILENT)
         return weft__fail(WEFT_E_TIMEOUT, "comm %s: nothing is heard of rank %d any more", comm->name, rank);
     if (ended)

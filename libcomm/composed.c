@@ -13,11 +13,17 @@ typedef struct part {
     size_t offset, count;
 } part;
 
+/* How far into a list of counts, and how many elements those before make: the offset of the part of @p rank. */
+typedef struct walk {
+    int rank;
+    size_t offset;
+} walk;
+
 typedef struct kind {
     const char *name;
     bool (*goes)(const exchange *x, int from, int to); /* is there such a part? */
-    part (*sent)(const exchange *x, int to);
-    part (*received)(const exchange *x, int from);
+    part (*sent)(exchange *x, int to);
+    part (*received)(exchange *x, int from);
     bool is_rooted; /* and may be in place */
     uint64_t tag;   /* so that exchanges of different kinds do not take each other's parts */
 } kind;
@@ -31,6 +37,7 @@ struct exchange {
     int root;
     size_t count;
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets;
+    walk send_walk, recv_walk;
 };
 
 /* ------------------------------------------------------------------------------------------- the kinds */
@@ -53,33 +60,37 @@ static bool goes_everywhere(const exchange *x, int from, int to)
     return true;
 }
 
-static part whole(const exchange *x, int peer)
+static part whole(exchange *x, int peer)
 {
     (void)peer;
     return (part){0, x->count};
 }
 
-static part by_rank(const exchange *x, int peer)
+static part by_rank(exchange *x, int peer)
 {
     return (part){(size_t)peer * x->count, x->count};
 }
 
-static part listed(const size_t *counts, const size_t *offsets, int peer)
+/* Peers are asked for in their order, or against it, so the walk goes on from the one before. */
+static part listed(const size_t *counts, const size_t *offsets, walk *at, int peer)
 {
-    size_t offset = 0;
-    for (int r = 0; !offsets && r < peer; r++)
-        offset += counts[r];
-    return (part){offsets ? offsets[peer] : offset, counts[peer]};
+    if (offsets)
+        return (part){offsets[peer], counts[peer]};
+    while (at->rank < peer)
+        at->offset += counts[at->rank++];
+    while (at->rank > peer)
+        at->offset -= counts[--at->rank];
+    return (part){at->offset, counts[peer]};
 }
 
-static part listed_sent(const exchange *x, int to)
+static part listed_sent(exchange *x, int to)
 {
-    return listed(x->send_counts, x->send_offsets, to);
+    return listed(x->send_counts, x->send_offsets, &x->send_walk, to);
 }
 
-static part listed_received(const exchange *x, int from)
+static part listed_received(exchange *x, int from)
 {
-    return listed(x->recv_counts, x->recv_offsets, from);
+    return listed(x->recv_counts, x->recv_offsets, &x->recv_walk, from);
 }
 
 static const kind gather = {"gather", goes_to_root, whole, by_rank, true, 0x676174686572},
@@ -153,7 +164,7 @@ static weft_result check_buffer(const exchange *x, const void *buffer, span used
 }
 
 /* Does the part of this rank to itself lie where it is to be? */
-static bool in_place(const exchange *x)
+static bool in_place(exchange *x)
 {
     int self = x->comm->rank;
     size_t bytes = weft__dtype_bytes(x->dtype);
@@ -161,7 +172,7 @@ static bool in_place(const exchange *x)
            x->send + x->kind->sent(x, self).offset * bytes == x->recv + x->kind->received(x, self).offset * bytes;
 }
 
-static weft_result check_buffers(const exchange *x)
+static weft_result check_buffers(exchange *x)
 {
     int self = x->comm->rank;
     span send = {0, 0}, recv = {0, 0};
@@ -197,7 +208,7 @@ static weft_p2p message(const exchange *x, weft_p2p_kind direction, int peer, co
 }
 
 /* Every rank begins with itself and goes round, so that not all send to the same one at once. */
-static uint32_t fill(const exchange *x, weft_p2p *messages)
+static uint32_t fill(exchange *x, weft_p2p *messages)
 {
     const weft_comm *comm = x->comm;
     int self = comm->rank;
@@ -273,11 +284,24 @@ weft_result weft_scatter_run(weft_comm *comm, const void *send, void *recv, size
     return run(comm, rooted(&scatter, send, recv, count, dtype, root), stream);
 }
 
+static exchange listed_exchange(const void *send, const size_t *send_counts, const size_t *send_offsets, void *recv,
+                                const size_t *recv_counts, const size_t *recv_offsets, weft_dtype dtype)
+{
+    return (exchange){.kind = &all_to_allv,
+                      .send = send,
+                      .recv = recv,
+                      .dtype = dtype,
+                      .send_counts = send_counts,
+                      .send_offsets = send_offsets,
+                      .recv_counts = recv_counts,
+                      .recv_offsets = recv_offsets};
+}
+
 weft_result weft_all_to_allv_start(weft_comm *comm, const void *send, const size_t *send_counts,
                                    const size_t *send_offsets, void *recv, const size_t *recv_counts,
                                    const size_t *recv_offsets, weft_dtype dtype, weft_stream after, weft_work *work_out)
 {
-    exchange x = {&all_to_allv, NULL, send, recv, dtype, 0, 0, send_counts, send_offsets, recv_counts, recv_offsets};
+    exchange x = listed_exchange(send, send_counts, send_offsets, recv, recv_counts, recv_offsets, dtype);
     return start(comm, x, after, work_out);
 }
 
@@ -285,6 +309,6 @@ weft_result weft_all_to_allv_run(weft_comm *comm, const void *send, const size_t
                                  const size_t *send_offsets, void *recv, const size_t *recv_counts,
                                  const size_t *recv_offsets, weft_dtype dtype, weft_stream stream)
 {
-    exchange x = {&all_to_allv, NULL, send, recv, dtype, 0, 0, send_counts, send_offsets, recv_counts, recv_offsets};
+    exchange x = listed_exchange(send, send_counts, send_offsets, recv, recv_counts, recv_offsets, dtype);
     return run(comm, x, stream);
 }

@@ -82,14 +82,15 @@ static heard hear_board(weft_world *world, const weft__letter *head)
     size_t bytes;
     if (!weft__letters_unpack(head, &letter, sizeof letter, &bytes))
         return NONSENSE;
-    if (letter.state > WEFT__RANK_CLOSED || (letter.aborted != WEFT_OK && !weft__is_failure(letter.aborted)))
+    weft__abort *abort = &letter.abort;
+    if (letter.state > WEFT__RANK_CLOSED || (abort->number && !weft__is_failure(abort->result)))
         return NONSENSE;
     if (!weft__is_far(world, head->from))
         return NEWS;
     weft__board *board = &world->control->copies[head->from];
-    letter.text[sizeof letter.text - 1] = 0;
-    if (letter.aborted != WEFT_OK && atomic_load(&board->aborted) == WEFT_OK)
-        weft__board_abort(board, (weft_result)letter.aborted, letter.text);
+    abort->text[sizeof abort->text - 1] = 0;
+    if (abort->number)
+        weft__board_abort(board, abort->number, (weft_result)abort->result, abort->text);
     if (letter.state == WEFT__RANK_CLOSED) /* for good, whatever comes by another way */
         atomic_store(&board->state, letter.state);
     return NEWS;

@@ -20,9 +20,8 @@ typedef struct weft__card_letter {
 } weft__card_letter;
 
 typedef struct weft__board_letter {
-    uint32_t state;
-    int32_t aborted;
-    char text[256];
+    uint32_t state, reserved;
+    weft__abort abort; /* the last */
 } weft__board_letter;
 
 /* Another rank that this one has a link to: rank 0, and its neighbours in the tree. */

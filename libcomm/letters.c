@@ -186,9 +186,8 @@ void weft__letters_tell_everybody(weft_world *world, uint32_t kind, int from, co
 
 void weft__letters_tell_state(weft_world *world, uint32_t state)
 {
-    const weft__board *board = &world->own->header->board;
-    weft__board_letter letter = {.state = state, .aborted = atomic_load(&board->aborted)};
-    memcpy(letter.text, board->aborted_text, sizeof letter.text);
+    weft__board_letter letter = {.state = state};
+    (void)weft__board_aborted(&world->own->header->board, &letter.abort);
     weft__letters_tell_everybody(world, WEFT__LETTER_BOARD, world->rank, &letter, sizeof letter);
 }
 
@@ -237,10 +236,8 @@ static void tell_board(weft_world *world, weft__peer *peer, int rank)
 {
     const weft__board *board = world->boards[rank];
     bool open = atomic_load(&board->state) == WEFT__RANK_OPEN;
-    weft__board_letter letter = {.state = open ? WEFT__RANK_OPEN : WEFT__RANK_CLOSED,
-                                 .aborted = atomic_load(&board->aborted)};
-    memcpy(letter.text, board->aborted_text, sizeof letter.text);
-    if (letter.state != WEFT__RANK_OPEN || letter.aborted != WEFT_OK)
+    weft__board_letter letter = {.state = open ? WEFT__RANK_OPEN : WEFT__RANK_CLOSED};
+    if (weft__board_aborted(board, &letter.abort) || !open)
         tell_one(world, peer, WEFT__LETTER_BOARD, rank, &letter, sizeof letter);
 }
 

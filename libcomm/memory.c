@@ -57,7 +57,7 @@ void weft_memory_free(weft_world *world, void *memory)
     if (!memory || weft__world_alive(world) != WEFT_OK)
         return;
     if (weft__gpu_owns(world, memory)) {
-        world->gpu->calls->release(world->gpu, memory);
+        weft__gpu_release(world, memory);
         return;
     }
     if (!world->segments)

@@ -81,16 +81,14 @@ weft_result weft__start_in_backend(weft__work *work)
     return result;
 }
 
-/* An operation that one of this comm was to run after ended with @p before, a failure: so does the comm. */
-static void fail_after(weft_comm *comm, weft_result before)
+/* An operation that one of this comm was to run after has failed: so does the comm. The other's may be gone. */
+static void fail_after(weft_comm *comm, const weft__work *before)
 {
-    weft_world *world = comm->world;
-    char first[sizeof world->first_error_text];
-    pthread_mutex_lock(&world->error_lock);
-    snprintf(first, sizeof first, "%s", world->first_error_text);
-    pthread_mutex_unlock(&world->error_lock);
-    weft_backend_fail(comm, before, "comm %s was to run after an operation that failed; what failed first: %s",
-                      comm->name, first);
+    weft_result result = (weft_result)before->op.result;
+    char first[sizeof comm->verdict_text];
+    weft__comms_tell_failure(comm->world, before->comm, result, first, sizeof first);
+    weft_backend_fail(comm, result, "comm %s was to run after an operation that failed; what failed first: %s",
+                      comm->name, *first ? first : "its comm was destroyed before it had ended");
 }
 
 void weft__start_forget_before(weft__work *work)
@@ -108,12 +106,12 @@ bool weft__start_look_before(weft__work *work, weft_result *verdict)
     if (!weft__work_ended(before))
         return false;
     weft_result result = (weft_result)before->op.result;
-    weft__start_forget_before(work);
-    work->ready = weft__ticks();
     if (result < 0 && *verdict == WEFT_OK) {
-        fail_after(work->comm, result);
+        fail_after(work->comm, before);
         *verdict = result;
     }
+    weft__start_forget_before(work);
+    work->ready = weft__ticks();
     return true;
 }
 

@@ -18,11 +18,13 @@
 #include "base/collectives.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "comm.h"
 
-#define HEADER_BYTES 4096
-#define WORDS        (sizeof(weft_trace_record) / sizeof(uint64_t))
-#define RECORDS      8192
+#define HEADER_BYTES  4096
+#define WORDS         (sizeof(weft_trace_record) / sizeof(uint64_t))
+#define RECORDS       8192
+#define MESSAGES_MOST 1024 /* of a batch that are recorded one by one; or a quarter of the ring */
 
 struct weft__trace {
     weft_trace_header *header;
@@ -34,6 +36,7 @@ struct weft__trace {
     bool in_file; /* messages are recorded */
     _Atomic bool off;
     _Atomic uint32_t label_count;
+    _Atomic bool is_full; /* of labels, which was said */
     uint32_t comm_count;
     pthread_mutex_t label_lock;
 };
@@ -206,13 +209,27 @@ static uint64_t bytes_of(const weft__work *work)
            weft__most_parts(&weft__collectives[op->what.kind], work->comm->size);
 }
 
-/* Records of messages that a work has. */
-static uint16_t messages_of(const weft__work *work)
+/* Records of messages that a work has: so many would push everything else out of the ring. */
+static bool is_too_many(const weft__trace *trace, uint32_t messages)
 {
-    return work->op.is_p2p && work->comm->messages ? (uint16_t)work->op.message_count : 0;
+    uint64_t most = (trace->mask + 1) / 4;
+    return messages > (most < MESSAGES_MOST ? most : MESSAGES_MOST);
 }
 
-static weft_trace_record record_of(const weft__work *work)
+static uint16_t messages_of(const weft__trace *trace, const weft__work *work)
+{
+    uint32_t count = work->op.is_p2p && work->comm->messages ? work->op.message_count : 0;
+    return is_too_many(trace, count) ? 0 : (uint16_t)count;
+}
+
+/* How many messages have none for that. */
+static uint32_t untold_of(const weft__trace *trace, const weft__work *work)
+{
+    uint32_t count = work->comm->messages ? work->op.message_count : 0;
+    return is_too_many(trace, count) ? count : 0;
+}
+
+static weft_trace_record record_of(const weft__trace *trace, const weft__work *work)
 {
     const weft_op *op = &work->op;
     return (weft_trace_record){.kind = op->is_p2p ? WEFT_TRACE_P2P : WEFT_TRACE_COLLECTIVE,
@@ -222,22 +239,31 @@ static weft_trace_record record_of(const weft__work *work)
                                .label = op->label,
                                .comm = work->comm->label,
                                .comm_entry = work->comm->trace_entry,
-                               .messages = messages_of(work),
+                               .messages = messages_of(trace, work),
                                .result = WEFT_PENDING,
-                               .number = op->number,
+                               .number = op->is_p2p ? untold_of(trace, work) : op->number,
                                .bytes = bytes_of(work),
                                .late_rank = -1,
                                .ready = work->ready};
 }
 
-/* Write who the messages of a batch go to and come from, behind its record. */
+/* The next number of those to, or from, that peer on that channel. */
+static uint64_t number_message(weft_comm *comm, const weft_p2p *m)
+{
+    return ++comm->messages[((size_t)m->peer * comm->config.p2p_channels + m->channel) * 2 + (m->kind == WEFT_RECV)];
+}
+
+/* Number the messages of a batch, and write who they go to and come from, behind its record, unless they are many. */
 static void put_messages(weft__trace *trace, const weft__work *work, uint64_t number)
 {
     const weft_op *op = &work->op;
     weft_comm *comm = work->comm;
-    for (uint16_t i = 0; i < messages_of(work); i++) {
+    bool many = is_too_many(trace, op->message_count);
+    for (uint32_t i = 0; i < op->message_count; i++) {
         const weft_p2p *m = &op->messages[i];
-        size_t way = ((size_t)m->peer * comm->config.p2p_channels + m->channel) * 2 + (m->kind == WEFT_RECV);
+        uint64_t message = number_message(comm, m);
+        if (many)
+            continue;
         weft_trace_record record = {.kind = WEFT_TRACE_MESSAGE,
                                     .operation = (uint8_t)m->kind,
                                     .dtype = (uint8_t)m->dtype,
@@ -245,7 +271,7 @@ static void put_messages(weft__trace *trace, const weft__work *work, uint64_t nu
                                     .comm = comm->label,
                                     .comm_entry = comm->trace_entry,
                                     .messages = (uint16_t)m->channel,
-                                    .number = ++comm->messages[way],
+                                    .number = message,
                                     .bytes = m->count * weft__dtype_bytes(m->dtype),
                                     .late_rank = comm->ranks[m->peer]};
         put(trace, ++number, &record);
@@ -255,9 +281,8 @@ static void put_messages(weft__trace *trace, const weft__work *work, uint64_t nu
 /* A place for the record of a work, and for those of its messages, which are written. */
 static uint64_t make_room(weft__trace *trace, const weft__work *work)
 {
-    uint16_t messages = messages_of(work);
-    uint64_t number = reserve(trace, 1u + messages);
-    if (messages)
+    uint64_t number = reserve(trace, 1u + messages_of(trace, work));
+    if (work->op.is_p2p && work->comm->messages)
         put_messages(trace, work, number);
     return number;
 }
@@ -282,7 +307,7 @@ void weft__trace_start(weft__trace *trace, weft__work *work)
     if (is_off(trace))
         return;
     work->record = make_room(trace, work);
-    weft_trace_record record = record_of(work);
+    weft_trace_record record = record_of(trace, work);
     put(trace, work->record, &record);
 }
 
@@ -296,7 +321,7 @@ void weft__trace_finish(weft__trace *trace, const weft__work *work, uint64_t cam
 {
     if (work->record == WEFT__NO_RECORD && is_off(trace))
         return;
-    weft_trace_record record = record_of(work);
+    weft_trace_record record = record_of(trace, work);
     record.result = work->op.result;
     record.start = work->op.start;
     record.first = work->op.first;
@@ -350,7 +375,13 @@ uint32_t weft_trace_label(weft_world *world, const char *text)
         atomic_store(&trace->label_count, count + 1);
     }
     pthread_mutex_unlock(&trace->label_lock);
-    return label < WEFT_TRACE_LABELS ? label : 0;
+    if (label < WEFT_TRACE_LABELS)
+        return label;
+    if (!atomic_exchange(&trace->is_full, true))
+        weft__log(WEFT_LOG_WARN,
+                  "the trace has %d labels already: '%s', and what else is named later, has none in it (label 0)",
+                  WEFT_TRACE_LABELS - 1, cut);
+    return 0;
 }
 
 const char *weft_trace_label_text(const weft_world *world, uint32_t label)

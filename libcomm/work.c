@@ -20,8 +20,9 @@ static weft_result map_slots(weft__work_slots *slots)
     slots->pages = weft__map_pages(slots->bytes);
     if (!slots->pages)
         return WEFT_E_NO_MEMORY;
-    if ((uint64_t)(uintptr_t)(slots->pages + slots->bytes) >> 47)
-        return weft__fail(WEFT_E_UNSUPPORTED, "addresses of more than 47 bits");
+    if (!weft__work_fits((uintptr_t)slots->pages + slots->bytes))
+        return weft__fail(WEFT_E_UNSUPPORTED, "works at %p: addresses of more than %d bits", (void *)slots->pages,
+                          WEFT__WORK_ADDRESS_BITS);
     for (uint32_t i = 0; i < slots->count; i++) {
         weft__work_at(slots, i)->slots = slots;
         weft__work_at(slots, i)->index = i;
@@ -117,28 +118,22 @@ weft__work *weft__work_take(weft__work_slots *slots)
 
 /* ------------------------------------------------------------------------------------------- values and holds */
 
-static uint64_t generation_of(weft_work work)
-{
-    return work.value & (((uint64_t)1 << WEFT__WORK_GENERATION_BITS) - 1);
-}
-
 static weft__work *slot_of(weft_work work)
 {
-    return (weft__work *)(uintptr_t)((work.value >> WEFT__WORK_GENERATION_BITS) * WEFT__WORK_ALIGN);
+    return (weft__work *)(uintptr_t)weft__work_address(work);
 }
 
 /* Does a slot in that state hold the work, with its finish still to come? */
 static bool is_live(uint64_t state, weft_work work)
 {
-    return state >> WEFT__WORK_STATE_SHIFT == generation_of(work) && !(state & WEFT__WORK_CLAIMED) &&
+    return state >> WEFT__WORK_STATE_SHIFT == weft__work_generation(work) && !(state & WEFT__WORK_CLAIMED) &&
            state & WEFT__WORK_HOLDS;
 }
 
 weft_work weft__work_value(const weft__work *work)
 {
     uint64_t state = atomic_load_explicit(&work->state, memory_order_relaxed);
-    return (weft_work){(uint64_t)(uintptr_t)work / WEFT__WORK_ALIGN << WEFT__WORK_GENERATION_BITS |
-                       state >> WEFT__WORK_STATE_SHIFT};
+    return weft__work_pack((uintptr_t)work, state >> WEFT__WORK_STATE_SHIFT);
 }
 
 weft__work *weft__work_find(weft_work work)

@@ -10,10 +10,37 @@
 
 #include "base/memory.h"
 
-/* value = address / 1024 << 27 | generation; addresses have 47 bits. A slot that lives again 100 million times a second
- * has the same value after a second and more, so values are told apart as long as anybody should keep one. */
-#define WEFT__WORK_ALIGN           1024
+/* value = address / 2048 << 27 | generation; addresses have 48 bits, as on aarch64 (on x86-64 47). A slot that lives
+ * again 100 million times a second has the same value after a second and more, so values are told apart as long as
+ * anybody should keep one. */
+#define WEFT__WORK_ALIGN           2048
+#define WEFT__WORK_ADDRESS_BITS    48
 #define WEFT__WORK_GENERATION_BITS 27
+
+_Static_assert(((uint64_t)1 << WEFT__WORK_ADDRESS_BITS) / WEFT__WORK_ALIGN - 1 ==
+                   UINT64_MAX >> WEFT__WORK_GENERATION_BITS,
+               "a value has room for both");
+
+static inline weft_work weft__work_pack(uint64_t address, uint64_t generation)
+{
+    return (weft_work){address / WEFT__WORK_ALIGN << WEFT__WORK_GENERATION_BITS | generation};
+}
+
+static inline uint64_t weft__work_address(weft_work work)
+{
+    return (work.value >> WEFT__WORK_GENERATION_BITS) * WEFT__WORK_ALIGN;
+}
+
+static inline uint64_t weft__work_generation(weft_work work)
+{
+    return work.value & (((uint64_t)1 << WEFT__WORK_GENERATION_BITS) - 1);
+}
+
+/* Can slots lie there, up to the byte before @p end? */
+static inline bool weft__work_fits(uint64_t end)
+{
+    return (end - 1) >> WEFT__WORK_ADDRESS_BITS == 0;
+}
 
 /* state = generation << 25 | claimed << 24 | holds, in one word: who takes a hold and who finishes decide it between
  * them. Without holds the slot is free. Claimed: its one finish has come, and nobody can take a hold any more. */

@@ -251,8 +251,9 @@ weft_result weft_world_abort(weft_world *world, weft_result result, const char *
     WEFT_TRY(weft__world_alive(world));
     weft__log(WEFT_LOG_ERROR, "rank %d gives up: %s (%s)", world->rank, why, weft_result_string(result));
     weft__progress_enter(world);
-    if (world->own && atomic_load(&world->own->header->board.aborted) == WEFT_OK) { /* for those who make comms */
-        weft__board_abort(&world->own->header->board, result, why);
+    if (world->own) { /* for those who make comms */
+        weft__board *board = &world->own->header->board;
+        weft__board_abort(board, atomic_load(&board->aborts) + 1, result, why);
         weft__control_tell_abort(world);
     }
     for (weft_comm *comm = world->comms; comm; comm = comm->next)
@@ -303,10 +304,5 @@ weft_result weft_world_check(weft_world *world, weft_stream stream)
     WEFT_TRY(weft__world_alive(world));
     if (stream.kind != WEFT_DEVICE_HOST)
         WEFT_TRY(weft__gpu_synchronize(world, stream));
-    pthread_mutex_lock(&world->error_lock);
-    weft_result first = world->first_error;
-    if (first != WEFT_OK)
-        (void)weft__fail_quietly(first, world->first_error_text);
-    pthread_mutex_unlock(&world->error_lock);
-    return first;
+    return weft__comms_check(world);
 }

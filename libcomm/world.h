@@ -9,6 +9,7 @@
 
 #include "backend/registry.h"
 #include "base/memory.h"
+#include "base/verdict.h"
 #include "bootstrap/identity.h"
 #include "device/device.h"
 #include "progress.h"
@@ -58,6 +59,8 @@ struct weft_world {
     weft__device *gpu;      /* opened when it is first asked for, */
     weft_stream gpu_stream; /* with a stream for what weft computes there */
     struct weft__gpu_word *gpu_words;
+    _Atomic bool gpu_stuck; /* a comm of it is, or was until it was destroyed, */
+    _Atomic bool gpu_kept;  /* so memory of it was not given back */
     pthread_mutex_t gpu_lock;
 
     weft__trace *trace;
@@ -76,9 +79,13 @@ struct weft_world {
     weft_comm *destroyed;   /* list: comms that other ranks may still look at; the seat's */
     weft__name_use *names;  /* the last first */
     uint32_t forgotten;     /* the highest count of those that are not in the list any more */
+    /* How comms have failed. */
     pthread_mutex_t error_lock;
-    weft_result first_error; /* of any comm */
-    char first_error_text[256];
+    weft_comm *failed;     /* list: those that have and exist, the first first */
+    uint64_t failures;     /* how many have, */
+    uint64_t checked;      /* how many of them had when weft_world_check() last told, */
+    uint64_t gone_failure; /* and which of those since was the first that does not exist any more; 0 = none */
+    weft__verdict gone;    /* how it had */
 };
 
 #define WEFT__GUARD 0x6472617567746677ull

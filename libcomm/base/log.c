@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/env.h"
 
 static void to_stderr(void *cookie, weft_log_level level, const char *line);
@@ -23,12 +24,25 @@ static weft_log_function sink_function = to_stderr;
 static void *sink_cookie;
 static _Thread_local int thread_rank = -1;
 
+/* Which lines of several hosts belong together. */
+static uint64_t loaded_ns;
+static char host[64];
+
+__attribute__((constructor)) static void note_start(void)
+{
+    loaded_ns = weft__now_ns();
+    if (gethostname(host, sizeof host - 1) != 0 || !*host)
+        snprintf(host, sizeof host, "?");
+    host[strcspn(host, ".")] = 0;
+}
+
 static void to_stderr(void *cookie, weft_log_level level, const char *line)
 {
     (void)cookie;
     static const char *const names[] = {"error", "warn", "info", "debug"};
-    char text[640];
-    int n = snprintf(text, sizeof text, "weft %s: %s\n", names[level], line);
+    char text[720];
+    double seconds = (double)(weft__now_ns() - loaded_ns) * 1e-9;
+    int n = snprintf(text, sizeof text, "weft %s %.3f %s: %s\n", names[level], seconds, host, line);
     if (n > (int)sizeof text - 1) {
         n = (int)sizeof text - 1;
         text[n - 1] = '\n';

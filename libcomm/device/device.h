@@ -3,7 +3,7 @@
  * this: its stream is the calling thread, and its arithmetic is vector.h. A device is a module, found at run time.
  *
  * Nothing here but `alloc`, `release`, `open`, `close` and what says so waits for the device. Errors are results with a
- * message; what fails later, in a stream, is told by `synchronize` and `reached`. Arrays are the device's memory;
+ * message; what fails later, in a stream, is told by `idle` and `reached`. Arrays are the device's memory;
  * counts are elements; a count of 0 is fine. Of a table each call comes from any thread. */
 #ifndef WEFT_DEVICE_DEVICE_H
 #define WEFT_DEVICE_DEVICE_H
@@ -15,7 +15,7 @@
 
 #include "device/vector.h"
 
-#define WEFT__DEVICE_ABI 1
+#define WEFT__DEVICE_ABI 2
 
 /* One device, open. */
 typedef struct weft__device weft__device;
@@ -70,8 +70,9 @@ typedef struct weft__device_calls {
     /* A stream of ours; an urgent one is served first. */
     weft_result (*stream_open)(weft__device *device, int urgent, weft_stream *stream_out);
     void (*stream_close)(weft__device *device, weft_stream stream);
-    /* Wait for all that was queued. */
-    weft_result (*synchronize)(weft__device *device, weft_stream stream);
+
+    /* Has all come that was queued? WEFT_PENDING: not yet. */
+    weft_result (*idle)(weft__device *device, weft_stream stream);
 
     weft_result (*event_open)(weft__device *device, weft__event **event_out);
     void (*event_close)(weft__device *device, weft__event *event);
@@ -80,7 +81,7 @@ typedef struct weft__device_calls {
     weft_result (*order)(weft__device *device, weft_stream stream, weft__event *event);
     /* Has it come? WEFT_PENDING: not yet. */
     weft_result (*reached)(weft__device *device, weft__event *event);
-    /* Wait until it has. */
+    /* Wait until it has, be it for ever: see weft__gpu_await(). */
     weft_result (*await)(weft__device *device, weft__event *event);
 
     /* Between the device's memory, and between it and the host's; arrays are apart. With memory that is not of

@@ -76,20 +76,6 @@ bool weft__gpu_owns(weft_world *world, const void *memory)
     return owns;
 }
 
-weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream)
-{
-    weft__device *gpu;
-    WEFT_TRY(weft__gpu_of(world, (weft_device)stream.kind, &gpu));
-    return gpu->calls->synchronize(gpu, stream);
-}
-
-weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes)
-{
-    const weft_stream plain = {NULL, gpu->calls->kind};
-    WEFT_TRY(gpu->calls->copy(gpu, to, from, bytes, plain));
-    return gpu->calls->synchronize(gpu, plain);
-}
-
 weft_result weft__gpu_told_all(weft_comm *comm, weft_result result)
 {
     if (result < 0 && atomic_load(&comm->verdict) == WEFT_OK)
@@ -99,9 +85,9 @@ weft_result weft__gpu_told_all(weft_comm *comm, weft_result result)
 
 static weft_result gather(weft_comm *comm, unsigned char *room, const void *mine, void *all, size_t bytes)
 {
-    WEFT_TRY(weft__gpu_copy(comm->gpu, room, mine, bytes));
+    WEFT_TRY(weft__gpu_copy(comm->world, room, mine, bytes));
     WEFT_TRY(weft_all_gather_run(comm, room, room + bytes, bytes, WEFT_UINT8, WEFT_STREAM_HOST));
-    return weft__gpu_copy(comm->gpu, all, room + bytes, (size_t)comm->size * bytes);
+    return weft__gpu_copy(comm->world, all, room + bytes, (size_t)comm->size * bytes);
 }
 
 weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes)
@@ -110,7 +96,7 @@ weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_
     unsigned char *room;
     WEFT_TRY(weft__gpu_told_all(comm, gpu->calls->alloc(gpu, (1 + (size_t)comm->size) * bytes, (void **)&room)));
     weft_result result = weft__gpu_told_all(comm, gather(comm, room, mine, all, bytes));
-    gpu->calls->release(gpu, room);
+    weft__gpu_release(comm->world, room);
     return result;
 }
 
@@ -163,7 +149,7 @@ static void free_words(weft_world *world)
 {
     for (weft__gpu_word *word = world->gpu_words, *next; word; word = next) {
         next = word[WORDS_AT_ONCE - 1].next; /* those made together lie side by side */
-        world->gpu->calls->release(world->gpu, word->memory);
+        weft__gpu_release(world, word->memory);
         free(word);
     }
     world->gpu_words = NULL;
@@ -195,7 +181,8 @@ void weft__gpu_close(weft_world *world)
 {
     if (world->gpu) {
         free_words(world);
-        world->gpu->calls->stream_close(world->gpu, world->gpu_stream);
+        if (!weft__gpu_is_stuck(world)) /* what it holds may never end */
+            world->gpu->calls->stream_close(world->gpu, world->gpu_stream);
         world->gpu->calls->close(world->gpu);
     }
     pthread_mutex_destroy(&world->gpu_lock);

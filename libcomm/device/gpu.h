@@ -17,10 +17,17 @@ weft_result weft__gpu_of(weft_world *world, weft_device kind, weft__device **gpu
 weft_stream weft__gpu_stream(const weft_world *world);
 /* Is @p memory the GPU's? False if there is none, or it was not opened. */
 bool weft__gpu_owns(weft_world *world, const void *memory);
-/* Wait for a stream of it. */
+/* Have operations of a comm there not been ended, but with E_STUCK? Then what waits for them never ends. */
+bool weft__gpu_is_stuck(const weft_world *world);
+/* Wait for an event, or for a stream. E_STUCK: one is stuck, and this has not come. */
+weft_result weft__gpu_await(weft_world *world, weft__event *event);
 weft_result weft__gpu_synchronize(weft_world *world, weft_stream stream);
-/* Copy a few bytes between the GPU and the host, and wait for it. */
-weft_result weft__gpu_copy(weft__device *gpu, void *to, const void *from, size_t bytes);
+/* Copy a few bytes between the GPU, which is open, and the host, and wait for it. */
+weft_result weft__gpu_copy(weft_world *world, void *to, const void *from, size_t bytes);
+/* Give back its memory, and the host's that it reaches, once no operation is in flight there; NULL is fine. If one is
+ * stuck they are kept. */
+void weft__gpu_release(weft_world *world, void *memory);
+void weft__gpu_release_host(weft_world *world, void *memory);
 /* All-gather of @p bytes of the host from each member of a comm of a GPU, for setting things up. */
 weft_result weft__gpu_gather(weft_comm *comm, const void *mine, void *all, size_t bytes);
 /* @p bytes at @p memory, of the GPU, will be the buffers of operations of this comm, on all its members: a library may

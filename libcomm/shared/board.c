@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-_Static_assert(sizeof(weft__card_terms) % 8 == 0, "copied word by word");
+_Static_assert(sizeof(weft__card_terms) % 8 == 0 && sizeof(weft__abort) % 8 == 0, "copied word by word");
 
 /* Words of terms that say something; @p bytes of a card may be anything while it changes. */
 static size_t words_with(uint32_t bytes)
@@ -151,11 +151,31 @@ void weft__board_fail(weft__card *card, const weft__card_terms *terms)
     count_reason(card);
 }
 
-void weft__board_abort(weft__board *board, weft_result result, const char *text)
+void weft__board_abort(weft__board *board, uint32_t number, weft_result result, const char *text)
 {
-    snprintf(board->aborted_text, sizeof board->aborted_text, "%s", text);
-    board->aborted_ns = weft__now_ns();
-    atomic_store(&board->aborted, (int32_t)result);
+    if (number == atomic_load(&board->aborts))
+        return;
+    weft__abort abort = {.at_ns = weft__now_ns(), .number = number, .result = (int32_t)result};
+    snprintf(abort.text, sizeof abort.text, "%s", text);
+    uint64_t words[WEFT__ABORT_WORDS];
+    memcpy(words, &abort, sizeof words);
+    for (size_t i = 0; i < WEFT__ABORT_WORDS; i++)
+        atomic_store_explicit(&board->abort[number % 2][i], words[i], memory_order_release);
+    atomic_store(&board->aborts, number);
+}
+
+bool weft__board_aborted(const weft__board *board, weft__abort *abort)
+{
+    uint64_t words[WEFT__ABORT_WORDS];
+    for (uint32_t number; (number = atomic_load(&board->aborts));) {
+        for (size_t i = 0; i < WEFT__ABORT_WORDS; i++)
+            words[i] = atomic_load_explicit(&board->abort[number % 2][i], memory_order_acquire);
+        if (atomic_load(&board->aborts) != number)
+            continue; /* the one after the next may be in its place */
+        memcpy(abort, words, sizeof words);
+        return true;
+    }
+    return false;
 }
 
 void weft__board_remove(weft__card *card, uint64_t spent)

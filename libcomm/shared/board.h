@@ -70,18 +70,30 @@ typedef struct weft__card {
 /* Closing: it makes no more comms, but may still look at the memory of others; on other machines that is closed. */
 enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1, WEFT__RANK_CLOSING = 2 };
 
+/* That the rank has aborted its world, with what, and why. */
+typedef struct weft__abort {
+    uint64_t at_ns;  /* of this machine's CLOCK_MONOTONIC: when it did, or was heard to have */
+    uint32_t number; /* how often it has, this time included; 0: never */
+    int32_t result;
+    char text[256];
+} weft__abort;
+
+#define WEFT__ABORT_WORDS (sizeof(weft__abort) / 8)
+
 typedef struct weft__board {
     _Alignas(WEFT__LINE) _Atomic uint32_t state;
-    _Atomic int32_t aborted; /* the rank has aborted its world, with this result; */
-    uint64_t aborted_ns;     /* when, as of this machine's CLOCK_MONOTONIC, and why: written before */
-    char aborted_text[256];
+    _Atomic uint32_t aborts;                      /* number of the last abort: */
+    _Atomic uint64_t abort[2][WEFT__ABORT_WORDS]; /* it is [number % 2], and the next one does not touch that */
     _Atomic uint32_t reasons; /* how often the owner has said on a card why it gave a comm up, or why one failed */
     _Alignas(WEFT__LINE) _Atomic uint32_t marks[WEFT__CARDS]; /* of the names on them: whoever looks reads few cards */
     _Alignas(WEFT__LINE) weft__card cards[WEFT__CARDS];
 } weft__board;
 
-/* The rank aborts its world. */
-void weft__board_abort(weft__board *board, weft_result result, const char *text);
+/* The owner has aborted its world, for the @p number th time. Any number of times, for the last one counts; what was
+ * known already is not written again. One caller at a time. */
+void weft__board_abort(weft__board *board, uint32_t number, weft_result result, const char *text);
+/* The last abort, if there was one; any number of readers. */
+bool weft__board_aborted(const weft__board *board, weft__abort *abort);
 
 /* Bytes of terms that say something, a multiple of 8. */
 size_t weft__card_terms_bytes(const weft__card_terms *terms);

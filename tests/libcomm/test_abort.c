@@ -84,6 +84,101 @@ TEST(a_failure_passes_along_a_chain)
     ranks_both_ways(2, chain_fails, NULL);
 }
 
+/* What failed before has nothing to do with it. */
+static void chain_fails_after_another(weft_world *world, void *argument)
+{
+    weft_comm *other = all_ranks(world, "other", NULL);
+    if (weft_world_rank(world) == 0)
+        CHECK_OK(weft_comm_abort(other));
+    else
+        CHECK_RESULT(weft_barrier_run(other, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    chain_fails(world, argument);
+    weft_comm_destroy(other);
+}
+
+TEST(a_failure_along_a_chain_names_its_own_cause)
+{
+    quiet();
+    ranks_both_ways(2, chain_fails_after_another, NULL);
+}
+
+/* The work before is lost with its comm, which has not failed. */
+static void chain_is_cut(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *other = all_ranks(world, "other", NULL), *first = all_ranks(world, "first", NULL);
+    weft_comm *second = all_ranks(world, "second", NULL);
+    weft_work before, after;
+    weft_collective c = WEFT_COLLECTIVE_INIT;
+    c.kind = WEFT_BARRIER;
+    if (weft_world_rank(world) == 0) {
+        CHECK_OK(weft_comm_abort(other));
+        CHECK_OK(weft_barrier_start(first, WEFT_STREAM_HOST, &before));
+        c.after = before;
+        CHECK_OK(weft_collective_start(second, &c, WEFT_STREAM_HOST, &after));
+        weft_comm_destroy(first);
+        CHECK_RESULT(weft_work_finish(after, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "what failed first: its comm was destroyed before it had ended");
+    } else {
+        CHECK_RESULT(weft_barrier_run(second, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+        weft_comm_destroy(first);
+    }
+    weft_comm_destroy(other);
+    weft_comm_destroy(second);
+}
+
+TEST(what_runs_after_a_lost_work_says_so)
+{
+    quiet();
+    ranks_both_ways(2, chain_is_cut, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- whose failure */
+
+static void fail_and_check(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { A, B, C, COMMS };
+    weft_comm *comms[COMMS];
+    static const char *const names[COMMS] = {"a", "b", "c"};
+    for (int i = 0; i < COMMS; i++)
+        CHECK_OK(weft_comm_create(world, names[i], (int[]){weft_world_rank(world)}, 1, NULL, &comms[i]));
+    CHECK_OK(weft_world_check(world, WEFT_STREAM_HOST));
+    CHECK_OK(weft_comm_abort(comms[B]));
+    CHECK_OK(weft_comm_abort(comms[A]));
+    for (int i = 0; i < 2; i++) { /* as long as it is there */
+        CHECK_RESULT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+        CHECK_HAS(weft_last_error(), "comm b was aborted");
+    }
+    weft_comm_destroy(comms[B]);
+    CHECK_RESULT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    CHECK_HAS(weft_last_error(), "comm a was aborted");
+    weft_comm_destroy(comms[A]);
+    CHECK_OK(weft_world_check(world, WEFT_STREAM_HOST)); /* both were told of */
+
+    /* Not told of before they went: once, the first of them. */
+    CHECK_OK(weft_comm_create(world, "a", (int[]){weft_world_rank(world)}, 1, NULL, &comms[A]));
+    CHECK_OK(weft_comm_create(world, "b", (int[]){weft_world_rank(world)}, 1, NULL, &comms[B]));
+    CHECK_OK(weft_comm_abort(comms[A]));
+    CHECK_OK(weft_comm_abort(comms[B]));
+    CHECK_OK(weft_comm_abort(comms[C]));
+    weft_comm_destroy(comms[B]);
+    weft_comm_destroy(comms[A]);
+    CHECK_RESULT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    CHECK_HAS(weft_last_error(), "comm a was aborted");
+    CHECK_RESULT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_ABORTED);
+    CHECK_HAS(weft_last_error(), "comm c was aborted");
+    weft_comm_destroy(comms[C]);
+    CHECK_OK(weft_world_check(world, WEFT_STREAM_HOST));
+}
+
+TEST(a_world_tells_of_failed_comms_that_exist_and_once_of_those_that_are_gone)
+{
+    quiet();
+    ranks_both_ways(1, fail_and_check, NULL);
+    ranks_both_ways(2, fail_and_check, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------- writers */
 
 enum { PATTERN = 0x5a, LARGE = 16 << 20 /* elements: several milliseconds */ };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all code uses: failures, names, environment, memory, clock. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <weft/backend.h>
 #include <weft/collective.h>
@@ -47,6 +48,34 @@ TEST(a_backend_writes_to_the_log_in_lines_that_are_cut)
     CHECK_STR(logged, "some library 7");
     weft_backend_log(WEFT_LOG_WARN, "%*s", 5000, "x");
     CHECK(strlen(logged) > 400 && strlen(logged) < sizeof logged - 1);
+}
+
+/* As docs/environment.md has it. */
+TEST(a_line_on_stderr_says_when_and_where)
+{
+    int ends[2], saved = dup(STDERR_FILENO);
+    char text[800], host[64] = "", said_host[64], level[8], rest[64] = "";
+    double seconds[2];
+    CHECK_INT(gethostname(host, sizeof host - 1), 0);
+    host[strcspn(host, ".")] = 0;
+    weft_log_set(WEFT_LOG_INFO, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(pipe(ends), 0);
+        dup2(ends[1], STDERR_FILENO);
+        weft_backend_log(i ? WEFT_LOG_INFO : WEFT_LOG_WARN, "so %d", i);
+        dup2(saved, STDERR_FILENO);
+        close(ends[1]);
+        ssize_t bytes = read(ends[0], text, sizeof text - 1);
+        CHECK(bytes > 0);
+        close(ends[0]);
+        text[bytes] = 0;
+        CHECK_INT(sscanf(text, "weft %7s %lf %63[^:]: %63[^\n]", level, &seconds[i], said_host, rest), 4);
+        CHECK_STR(level, i ? "info" : "warn");
+        CHECK_STR(said_host, host);
+        CHECK_STR(rest, i ? "so 1" : "so 0");
+        CHECK(strchr(text, '\n') == text + bytes - 1);
+    }
+    CHECK(seconds[0] >= 0 && seconds[1] >= seconds[0] && seconds[1] < 60);
 }
 
 TEST(every_result_has_a_name)

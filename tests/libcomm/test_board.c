@@ -102,6 +102,59 @@ TEST(a_card_says_why_once_it_does_not_stay)
     free_board(board);
 }
 
+TEST(the_last_abort_counts_and_one_that_is_known_is_not_written_again)
+{
+    weft__board *board = new_board();
+    weft__abort first, second;
+    CHECK(!weft__board_aborted(board, &first));
+    weft__board_abort(board, 1, WEFT_E_TIMEOUT, "too late");
+    CHECK(weft__board_aborted(board, &first));
+    CHECK_INT(first.number, 1);
+    CHECK_INT(first.result, WEFT_E_TIMEOUT);
+    CHECK_STR(first.text, "too late");
+    weft__board_abort(board, 1, WEFT_E_BUG, "heard once more");
+    CHECK(weft__board_aborted(board, &second));
+    CHECK(memcmp(&second, &first, sizeof first) == 0);
+    weft__board_abort(board, 2, WEFT_E_NO_MEMORY, "no room");
+    CHECK(weft__board_aborted(board, &second));
+    CHECK_INT(second.number, 2);
+    CHECK_INT(second.result, WEFT_E_NO_MEMORY);
+    CHECK_STR(second.text, "no room");
+    CHECK(second.at_ns >= first.at_ns);
+    free_board(board);
+}
+
+enum { ABORTS = 20000 };
+
+static void *abort_often(void *board)
+{
+    for (uint32_t i = 1; i <= ABORTS; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "abort %u", i);
+        weft__board_abort(board, i, (weft_result)(-1000 - (int)i), text);
+    }
+    return NULL;
+}
+
+TEST(an_abort_is_read_whole_while_the_next_is_written)
+{
+    weft__board *board = new_board();
+    weft__abort abort = {0};
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, abort_often, board), 0);
+    for (uint32_t last = 0; last < ABORTS; last = abort.number) {
+        if (!weft__board_aborted(board, &abort))
+            continue;
+        char text[64];
+        snprintf(text, sizeof text, "abort %u", abort.number);
+        CHECK_STR(abort.text, text);
+        CHECK_INT(abort.result, -1000 - (int)abort.number);
+        CHECK(abort.number >= last);
+    }
+    CHECK_INT(pthread_join(thread, NULL), 0);
+    free_board(board);
+}
+
 TEST(rivals_are_comms_of_the_same_name_with_this_rank)
 {
     weft__board *board = new_board();

@@ -248,6 +248,41 @@ TEST(an_abort_reaches_those_who_are_making_a_comm)
         ranks_both_ways(2, aborted_on_the_way, &(abort_case){.world = i});
 }
 
+/* Rank 1 gives up once more, for another reason, after rank 0 has heard of the first. Who begins later hears nothing of
+ * what was before. */
+static void aborted_again(weft_world *world, void *argument)
+{
+    static const struct {
+        weft_result result;
+        const char *why;
+    } aborts[] = {{WEFT_E_NO_MEMORY, "no room for its plans"}, {WEFT_E_NO_DEVICE, "its device is gone"}};
+    int rank = weft_world_rank(world), made = 0;
+    (void)argument;
+    weft_comm *gate = all_ranks(world, "gate", NULL), *comm;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_barrier_run(gate, WEFT_STREAM_HOST));
+        if (rank == 1) {
+            pause_ms(100);
+            CHECK_OK(weft_world_abort(world, aborts[i].result, aborts[i].why));
+        } else {
+            uint64_t begin = weft__now_ns();
+            CHECK_RESULT(weft_comm_create(world, "again", NULL, 0, NULL, &comm), aborts[i].result);
+            CHECK_HAS(weft_last_error(), aborts[i].why);
+            CHECK(weft__now_ns() - begin < 20000000000u); /* the deadline is two minutes */
+        }
+        weft_comm_destroy(gate); /* it has failed too */
+        gate = all_ranks(world, "gate", NULL);
+        CHECK_OK(weft_broadcast_run(gate, &made, &made, 1, WEFT_INT32, 0, WEFT_STREAM_HOST));
+    }
+    weft_comm_destroy(gate);
+}
+
+TEST(each_abort_of_a_world_reaches_those_who_are_making_a_comm)
+{
+    quiet();
+    ranks_both_ways(2, aborted_again, NULL);
+}
+
 /* Rank 0 begins to make a comm, posts what it has to say, and is no more. The others come later. */
 enum how { DIES, LEAVES, ABORTS_WORLD, ABORTS_COMM };
 

@@ -65,7 +65,12 @@ static const nonsense all_nonsense[] = {
      .words = 16,
      .record = {0, 1, 3, 1, [15] = 1}},
     {.what = "a state that is none", .kind = BOARD, .from = 2, EVERYBODY, .words = 1, .record = {2}},
-    {.what = "an abort that is no failure", .kind = BOARD, .from = 2, EVERYBODY, .words = 2, .record = {0, 5}},
+    {.what = "an abort that is no failure",
+     .kind = BOARD,
+     .from = 2,
+     EVERYBODY,
+     .words = 6,
+     .record = {0, 0, 0, 0, 1, 5}},
 };
 
 static void say_nonsense(const nonsense *n)

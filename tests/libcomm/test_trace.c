@@ -106,11 +106,21 @@ static void overflows(weft_world *world, void *argument)
     }
 }
 
+static int full_lines;
+
+static void take_line(void *cookie, weft_log_level level, const char *line)
+{
+    (void)cookie;
+    full_lines += level == WEFT_LOG_WARN && strstr(line, "1023 labels already: 'label 102") != NULL;
+}
+
 TEST(the_ring_keeps_the_last_records_and_the_table_its_labels)
 {
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     config.trace_records = 64;
+    weft_log_set(WEFT_LOG_WARN, take_line, NULL);
     ranks_as_threads(1, &config, overflows, NULL);
+    CHECK_INT(full_lines, 1); /* said once, naming the first without one */
 }
 
 static void switched(weft_world *world, void *argument)
@@ -178,18 +188,62 @@ static void exchanged(weft_world *world, void *argument)
     weft_comm_destroy(comm);
 }
 
-TEST(messages_are_recorded_in_files)
+/* A quarter of the ring are recorded one by one; of one more the batch alone is, and the next goes on behind them. */
+static void exchanged_many(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { MOST = 16 };
+    static const uint32_t counts[] = {MOST, MOST + 1, 1};
+    weft_comm *comm = all_ranks(world, "many", NULL);
+    uint64_t first = weft_trace_count(world), sent = 0;
+    for (int i = 0; i < 3; i++) {
+        float value = 0;
+        weft_p2p m[MOST + 1];
+        for (int k = 0; k <= MOST; k++)
+            m[k] = (weft_p2p){.kind = weft_world_rank(world) ? WEFT_RECV : WEFT_SEND,
+                              .peer = 1 - weft_world_rank(world),
+                              .dtype = WEFT_FP32,
+                              .buffer = &value,
+                              .count = k == 0};
+        CHECK_OK(run_messages(comm, m, counts[i]));
+        bool told = counts[i] <= MOST;
+        weft_trace_record r[MOST + 2];
+        CHECK_INT(weft_trace_read(world, first, r, MOST + 2, &first), told ? 1 + counts[i] : 1);
+        CHECK_INT(r[0].kind, WEFT_TRACE_P2P);
+        CHECK_INT(r[0].result, WEFT_OK);
+        CHECK_INT(r[0].bytes, 4);
+        CHECK_INT(r[0].messages, told ? counts[i] : 0);
+        CHECK_INT(r[0].number, told ? 0 : counts[i]);
+        for (uint32_t k = 1; told && k <= counts[i]; k++)
+            CHECK_INT(r[k].number, sent + k);
+        sent += counts[i];
+    }
+    weft_comm_destroy(comm);
+}
+
+static void record_in_files(uint32_t records, rank_body body)
 {
     char folder[] = "/tmp/weft-trace-XXXXXX", path[64];
     CHECK(mkdtemp(folder) != NULL);
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     config.trace = folder;
-    ranks_as_processes(2, &config, exchanged, NULL);
+    config.trace_records = records;
+    ranks_as_processes(2, &config, body, NULL);
     for (int rank = 0; rank < 2; rank++) {
         snprintf(path, sizeof path, "%s/trace.%d.weft", folder, rank);
         CHECK(unlink(path) == 0);
     }
     rmdir(folder);
+}
+
+TEST(messages_are_recorded_in_files)
+{
+    record_in_files(0, exchanged);
+}
+
+TEST(so_many_messages_that_they_would_fill_the_ring_are_counted)
+{
+    record_in_files(64, exchanged_many);
 }
 
 static void killed(weft_world *world, void *argument)

@@ -7,10 +7,29 @@
 #include <unistd.h>
 
 #include "harness/ranks.h"
+#include "work.h"
 
 static void pause_ms(int ms)
 {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+/* A value is a place and a life: both come back, wherever a machine puts its memory. */
+TEST(a_value_has_room_for_addresses_of_48_bits)
+{
+    static const uint64_t ends[] = {1ull << 30, 1ull << 47, 1ull << 48};
+    static const uint64_t generations[] = {1, 12345678, (1ull << WEFT__WORK_GENERATION_BITS) - 1};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (size_t k = 0; k < sizeof generations / sizeof *generations; k++) {
+            uint64_t last = ends[i] - WEFT__WORK_ALIGN;
+            weft_work work = weft__work_pack(last, generations[k]);
+            CHECK(work.value != 0);
+            CHECK(weft__work_fits(ends[i]));
+            CHECK(weft__work_address(work) == last);
+            CHECK(weft__work_generation(work) == generations[k]);
+        }
+    CHECK(!weft__work_fits((1ull << 48) + 1));
+    CHECK(!weft__work_fits(1ull << 52));
 }
 
 static void stale_works(weft_world *world, void *argument)

@@ -59,6 +59,13 @@ void standin_nccl_join(ncclComm_t comm, standin_way way)
     comm->joined[way] = true;
 }
 
+static _Atomic int alive;
+
+API int standin_nccl_alive(void)
+{
+    return alive;
+}
+
 API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUniqueId id, int rank,
                                         ncclConfig_t *config)
 {
@@ -76,6 +83,7 @@ API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm_out, int ranks, ncclUni
     comm->least_ctas = config ? config->minCTAs : NCCL_CONFIG_UNDEF_INT;
     comm->most_ctas = config ? config->maxCTAs : NCCL_CONFIG_UNDEF_INT;
     comm->holds = 1;
+    alive++;
     comm->state = ncclInProgress;
     const char *late = getenv("NCCL_RUNTIME_CONNECT");
     for (int way = 0; late && atoi(late) == 0 && way < STANDIN_WAYS; way++)
@@ -113,7 +121,10 @@ static ncclResult_t end_comm(ncclComm_t comm, bool abort)
         standin_nccl_pause_us(50);
     if (comm->meets)
         pthread_join(comm->meeting, NULL);
+    if (standin_fault("slow"))
+        standin_nccl_pause_us(300000);
     standin_nccl_release(comm);
+    alive--;
     return ncclSuccess;
 }
 

@@ -373,8 +373,16 @@ API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle)
     return cudaSuccess;
 }
 
+static _Atomic uint64_t event_queries;
+
+API uint64_t standin_event_queries(void)
+{
+    return event_queries;
+}
+
 API cudaError_t cudaEventQuery(cudaEvent_t event)
 {
+    event_queries++;
     if (!event)
         return standin_end(cudaErrorInvalidResourceHandle);
     standin_lock();

@@ -8,8 +8,8 @@
  * STANDIN_SEED (of the draw, 1), STANDIN_QUEUES ("streams", or "one": all streams of a device are one in-order queue,
  * the strictest that CUDA allows), STANDIN_FAULT ("wait:N": the Nth wait of a stream of device 0 for an event is left
  * out; "record:N": its Nth event is recorded on another stream; "swap:N": its Nth operation of NCCL changes places with
- * the next of its communicator; "async:N": its Nth question for errors of NCCL is answered with one), to see that
- * faults are found. */
+ * the next of its communicator; "async:N": its Nth question for errors of NCCL is answered with one; "slow:N": to end
+ * its Nth communicator takes long), to see that faults are found. */
 #ifndef STANDIN_H
 #define STANDIN_H
 #include <stdbool.h>
@@ -62,6 +62,10 @@ typedef struct standin_task {
 } standin_task;
 /* How often more shared memory was asked for, for a kernel of this process on a device. */
 STANDIN_API int standin_shared_asked(void);
+/* How often this process has asked whether an event has come. */
+STANDIN_API uint64_t standin_event_queries(void);
+/* Communicators that this process has made, and not ended. */
+STANDIN_API int standin_nccl_alive(void);
 /* Buffers that communicators of this process know. */
 STANDIN_API int standin_nccl_registered(void);
 /* What a communicator, an ncclComm_t, was told that its operations take. */

@@ -55,6 +55,17 @@ static void close_device(void)
     calls->close(device);
 }
 
+/* Wait for all that it holds. */
+static weft_result finish_stream(weft_stream which)
+{
+    weft__event *event;
+    OK(calls->event_open(device, &event));
+    OK(calls->record(device, event, which));
+    weft_result result = calls->await(device, event);
+    calls->event_close(device, event);
+    return result;
+}
+
 static void *on_device(const void *host, size_t bytes)
 {
     void *memory;
@@ -68,7 +79,7 @@ static void check_bytes(const void *memory, const void *want, size_t bytes, cons
     unsigned char *got = malloc(bytes + 1);
     CHECK(got);
     OK(calls->copy(device, got, memory, bytes, stream));
-    OK(calls->synchronize(device, stream));
+    OK(finish_stream(stream));
     for (size_t i = 0; i < bytes; i++)
         CHECK_MSG(got[i] == ((const unsigned char *)want)[i], "%s of %zu of type %d: byte %zu differs", what, count,
                   type, i);
@@ -116,7 +127,7 @@ static void check_values(void *memory, void *want, size_t count, weft_dtype dtyp
     void *got = malloc(bytes + 1);
     CHECK(got);
     OK(calls->copy(device, got, memory, bytes, stream));
-    OK(calls->synchronize(device, stream));
+    OK(finish_stream(stream));
     one_nan(got, count, dtype);
     one_nan(want, count, dtype);
     CHECK_MSG(memcmp(got, want, bytes) == 0, "%s of %zu %s differs", what, count, weft_dtype_string(dtype));
@@ -156,7 +167,7 @@ TEST(events_tell_when_a_stream_has_come_so_far)
     OK(calls->await(device, event));
     OK(calls->reached(device, event));
     OK(calls->copy(device, &value, memory, sizeof value, other));
-    OK(calls->synchronize(device, other));
+    OK(finish_stream(other));
     CHECK_INT(value, 3);
     calls->event_close(device, event);
     calls->stream_close(device, other);
@@ -224,7 +235,7 @@ static weft__double2 squares_of(const void *memory, size_t count, weft_dtype dty
         OK(calls->sum_of_squares(device, memory, count, dtype, sum, stream));
     OK(calls->fold(device, sum, total, stream));
     OK(calls->copy(device, &result, total, sizeof result, stream));
-    OK(calls->synchronize(device, stream));
+    OK(finish_stream(stream));
     calls->release(device, sum);
     calls->release(device, total);
     return result;
@@ -282,7 +293,7 @@ static weft__step_verdict judge(const weft__double2 *sums, int ranks, float clip
     void *memory = on_device(sums, (size_t)ranks * sizeof *sums);
     OK(calls->judge(device, memory, ranks, &rule, there, stream));
     OK(calls->copy(device, &verdict, there, sizeof verdict, stream));
-    OK(calls->synchronize(device, stream));
+    OK(finish_stream(stream));
     calls->release(device, memory);
     return verdict;
 }

@@ -3,6 +3,7 @@
  * nothing is accessed out of order. */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <weft/adam.h>
 #include <weft/cuda.h>
 
@@ -491,4 +492,83 @@ TEST(one_queue_for_all_streams_is_warned_of_once)
     weft_log_set(WEFT_LOG_WARN, count_warnings, NULL);
     ranks_as_threads(2, NULL, make_two_sets, NULL);
     CHECK_INT(warnings, 1);
+}
+
+/* ---- what the GPU never ends ---- */
+
+static _Atomic bool let_go;
+
+static size_t touches_nothing(const void *argument, standin_range *ranges)
+{
+    (void)argument, (void)ranges;
+    return 0;
+}
+
+static void never_end(const void *argument)
+{
+    (void)argument;
+    while (!let_go)
+        usleep(1000);
+}
+
+static const char endless_entry;
+static const standin_kernel endless[] = {{&endless_entry, "endless", 4, touches_nothing, never_end}};
+
+/* The reductions wait for a stream that stands still; nobody is told of it but by their deadline. */
+static void train_behind_a_stuck_stream(weft_world *world, void *argument)
+{
+    const bool *for_good = argument;
+    const setup s = {.dtype = WEFT_BF16, .silent = true};
+    int index, nothing = 0;
+    OK(weft_world_device(world, WEFT_DEVICE_CUDA, &index));
+    CHECK_INT(cudaSetDevice(index), cudaSuccess);
+    weft_comm *all = all_ranks(world, "all", NULL);
+    trainer t = make_trainer(all, &s, WEFT_DEVICE_CUDA);
+    cudaStream_t stream;
+    CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    standin_kernels_add(endless, 1);
+    launch(&endless_entry, &nothing, stream);
+    OK(weft_buckets_begin_on(t.set, 1, weft_cuda_stream(stream)));
+    for (uint32_t i = PARAMS; i-- > 0;)
+        OK(weft_buckets_mark_ready(t.set, i, weft_cuda_stream(stream)));
+    weft_step how = step_of(&s);
+    OK(weft_adam_step(t.adam, &how, NULL));
+    CHECK_INT(weft_world_check(world, weft_cuda_stream(stream)), WEFT_E_STUCK);
+    CHECK_INT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_TIMEOUT);
+    end_trainer(&t);
+    weft_comm_destroy(all);
+    let_go = !*for_good;
+}
+
+static void train_and_give_up(weft_world *world, void *argument)
+{
+    const bool *for_good = argument;
+    const setup s = {.dtype = WEFT_FP32, .silent = true};
+    int index, nothing = 0;
+    OK(weft_world_device(world, WEFT_DEVICE_CUDA, &index));
+    CHECK_INT(cudaSetDevice(index), cudaSuccess);
+    weft_comm *all = all_ranks(world, "all", NULL);
+    trainer t = make_trainer(all, &s, WEFT_DEVICE_CUDA);
+    cudaStream_t stream;
+    CHECK_INT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    standin_kernels_add(endless, 1);
+    launch(&endless_entry, &nothing, stream);
+    OK(weft_buckets_begin_on(t.set, 1, weft_cuda_stream(stream)));
+    for (uint32_t i = PARAMS; i-- > 0;)
+        OK(weft_buckets_mark_ready(t.set, i, weft_cuda_stream(stream)));
+    end_trainer(&t); /* in the middle of it */
+    weft_comm_destroy(all);
+    let_go = !*for_good;
+}
+
+TEST(a_set_whose_operations_the_gpu_never_ends_can_be_given_back)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.timeout_ms = 300; /* and what an abort is given, too */
+    bool for_good = true;
+    quiet();
+    ranks_as_processes(2, &config, train_behind_a_stuck_stream, &for_good);
+    ranks_as_processes(2, &config, train_and_give_up, &for_good);
+    for_good = false; /* threads share their devices */
+    ranks_as_threads(2, &config, train_behind_a_stuck_stream, &for_good);
 }

@@ -214,6 +214,36 @@ TEST(what_a_gpu_never_ends_is_given_up)
     ranks_as_threads(2, NULL, be_stuck, NULL); /* the kernel ends for both at once */
 }
 
+/* Nobody waits for the operation: that it is stuck is known from its comm. The world is closed with it. */
+static void be_stuck_on_a_stream(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "stuck");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    int nothing = 0;
+    standin_kernels_add(endless, 1);
+    CHECK_INT(cudaLaunchKernel(&endless_entry, (dim3){1, 1, 1}, (dim3){1, 1, 1}, (void *[]){&nothing}, 0, stream),
+              cudaSuccess);
+    weft_work work;
+    OK(weft_all_reduce_start(comm, x, x, 100, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &work));
+    OK(weft_work_finish(work, weft_cuda_stream(stream)));
+    weft_memory_free(world, x); /* kept, and no wait for the GPU */
+    CHECK_INT(weft_world_check(world, WEFT_STREAM_HOST), WEFT_E_TIMEOUT);
+    CHECK_INT(weft_world_check(world, weft_cuda_stream(stream)), WEFT_E_STUCK);
+    weft_comm_destroy(comm);
+    CHECK_INT(weft_world_check(world, weft_cuda_stream(stream)), WEFT_E_STUCK);
+}
+
+TEST(a_world_whose_gpu_is_stuck_can_be_checked_and_closed)
+{
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.timeout_ms = 300;
+    quiet();
+    ranks_as_processes(2, &config, be_stuck_on_a_stream, NULL);
+}
+
 static void hear_of_an_error(weft_world *world, void *argument)
 {
     (void)argument;
@@ -237,6 +267,59 @@ TEST(an_error_that_nccl_has_later_fails_the_comm_everywhere)
 {
     setenv("STANDIN_FAULT", "async:3", 1);
     ranks_both_ways(2, hear_of_an_error, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- what looking costs */
+
+enum { MANY = 200 };
+
+static void start_many(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "many");
+    cudaStream_t stream = new_stream();
+    float *x = new_floats(world, 100);
+    weft_work works[MANY];
+    int nothing = 0;
+    standin_kernels_add(endless, 1);
+    let_go = false;
+    CHECK_INT(cudaLaunchKernel(&endless_entry, (dim3){1, 1, 1}, (dim3){1, 1, 1}, (void *[]){&nothing}, 0, stream),
+              cudaSuccess);
+    uint64_t before = standin_event_queries();
+    for (int i = 0; i < MANY; i++)
+        OK(weft_all_reduce_start(comm, x, x, 100, WEFT_FP32, WEFT_SUM, weft_cuda_stream(stream), &works[i]));
+    CHECK(standin_event_queries() - before <= 4 * MANY); /* a world of one rank has no thread that looks, too */
+    let_go = true;
+    for (int i = 0; i < MANY; i++)
+        OK(weft_work_finish(works[i], WEFT_STREAM_HOST));
+    weft_comm_destroy(comm);
+    weft_memory_free(world, x);
+}
+
+TEST(a_start_looks_at_few_events_however_many_operations_are_in_flight)
+{
+    ranks_as_threads(1, NULL, start_many, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- the end */
+
+static void leave_communicators(weft_world *world, void *argument)
+{
+    (void)argument;
+    use_gpu(world);
+    weft_comm *comm = gpu_comm(world, "left");
+    OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    weft_comm_destroy(comm);
+}
+
+TEST(a_world_is_closed_when_its_communicators_have_ended)
+{
+    setenv("STANDIN_FAULT", "slow:1", 1);
+    for (int i = 0; i < 2; i++) {
+        ranks_as_threads(2, NULL, leave_communicators, NULL);
+        CHECK_INT(standin_nccl_alive(), 0);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------- communicators */

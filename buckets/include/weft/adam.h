@@ -24,10 +24,12 @@ typedef struct weft_adam_config {
  *  that share sets have them in the same order; others, of other stages, may have theirs in another.
  *  @param sets  the array is copied; the sets are borrowed and outlive the optimizer.   @param config  copied; NULL =
  *  defaults.   @param adam_out  given, release with weft_adam_destroy().
- *  Threads: owner of the sets.  Blocks: never.  Errors: E_INVALID, E_TWICE (the set has an optimizer), E_NO_MEMORY. */
+ *  Threads: owner of the sets.  Blocks: on a GPU local, for making its memory waits for it, else never.
+ *  Errors: E_INVALID, E_TWICE (the set has an optimizer), E_NO_MEMORY, E_SYSTEM. */
 WEFT_API WEFT_NODISCARD weft_result weft_adam_create(weft_buckets *const *sets, uint32_t count,
                                                      const weft_adam_config *config, weft_adam **adam_out);
-/** Give the state back; NULL is fine. Threads: owner. Blocks: never. */
+/** Give the state back; NULL is fine. On a GPU it waits until no operation is in flight there, and keeps the memory if
+ *  one is stuck.  Threads: owner.  Blocks: peers on a GPU, else never. */
 WEFT_API void weft_adam_destroy(weft_adam *adam);
 /* ------------------------------------------------------------------------------------------- checkpoints */
 

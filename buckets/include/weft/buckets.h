@@ -202,8 +202,9 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_create(weft_params *params, con
                                                         const weft_buckets_config *config, weft_buckets **set_out);
 /** Give the set back, and its memory; NULL is fine. Acquire all params first: gathers that are still in flight, those
  *  of the last step too, are aborted with a warning, and so are reductions. Ranks that wait for them get E_ABORTED,
- *  with this thread's weft_last_error() as the reason. It stays weft_last_error() here.
- *  Threads: setup.  Blocks: local. */
+ *  with this thread's weft_last_error() as the reason. It stays weft_last_error() here. If an operation is stuck
+ *  (E_STUCK), the memory is kept, for it may still be written.
+ *  Threads: setup.  Blocks: local, on a GPU until no operation is in flight there. */
 WEFT_API void weft_buckets_destroy(weft_buckets *set);
 
 /** Where the values of param @p param are; NULL if it is frozen. Borrowed: as long as the set. Read them only when they

@@ -112,6 +112,7 @@ static weft_result make_core(weft__nccl_comm *nc, const weft_backend_comm *what)
     if (!core)
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);
     core->holds = 1;
+    core->helpers = nc->nccl->helpers;
     core->device = nc->nccl->device, core->priority = nc->nccl->greatest;
     core->rank = what->rank, core->count = what->count;
     core->lane_count = what->p2p_channels ? WEFT__NCCL_LANES : 1;
@@ -193,7 +194,8 @@ weft_result weft__nccl_comm_create(void *state, const weft_backend_comm *what, v
     nc->stuck_ns = 1e6 * (what->config->timeout_ms < STUCK_MS ? what->config->timeout_ms : STUCK_MS);
     nc->serial = 0x6e63636c00000001u + atomic_fetch_add(&serial, 1);
     snprintf(nc->name, sizeof nc->name, "%s", what->name);
-    nc->tail = &nc->head;
+    weft__nccl_clear(nc);
+    nc->nccl->stuck_ns = nc->stuck_ns > nc->nccl->stuck_ns ? nc->stuck_ns : nc->nccl->stuck_ns;
     nc->next = nc->nccl->comms;
     nc->nccl->comms = nc;
     int before = weft__nccl_enter(nc->nccl);
@@ -285,8 +287,7 @@ void weft__nccl_comm_leave(void *comm)
         weft__nccl_detach_all(nc); /* the memory may go next */
     if (nc->core)
         atomic_store(&nc->core->ending, true);
-    nc->head = NULL;
-    nc->tail = &nc->head;
+    weft__nccl_clear(nc);
 }
 
 static void unlink_comm(weft__nccl_comm *nc)

@@ -3,8 +3,40 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "backend/nccl/nccl_backend.h"
+
+#define LOOK_NS 1000000 /* between two looks at who still helps */
+
+/* ------------------------------------------------------------------------------------------- helpers */
+
+weft__nccl_helpers *weft__nccl_helpers_open(void)
+{
+    weft__nccl_helpers *helpers = calloc(1, sizeof *helpers);
+    if (helpers)
+        helpers->holds = 1;
+    return helpers;
+}
+
+static void let_go(weft__nccl_helpers *helpers)
+{
+    if (atomic_fetch_sub(&helpers->holds, 1) == 1)
+        free(helpers);
+}
+
+int weft__nccl_helpers_close(weft__nccl_helpers *helpers, double most_ns)
+{
+    int left;
+    while ((left = atomic_load(&helpers->holds) - 1) > 0 && most_ns > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        most_ns -= LOOK_NS;
+    }
+    let_go(helpers);
+    return left;
+}
+
+/* ------------------------------------------------------------------------------------------- threads */
 
 typedef struct job {
     weft__nccl_core *core;
@@ -14,12 +46,14 @@ typedef struct job {
 static void *work(void *memory)
 {
     job j = *(job *)memory;
+    weft__nccl_helpers *helpers = j.core->helpers;
     free(memory);
     (void)cudaSetDevice(j.core->device);
     if (j.run)
         j.run(j.core);
     atomic_store(&j.core->helped, true);
     weft__nccl_core_release(j.core);
+    let_go(helpers);
     return NULL;
 }
 
@@ -28,12 +62,15 @@ static bool spawn(job *j)
 {
     sigset_t all, before;
     pthread_t thread;
+    atomic_fetch_add(&j->core->helpers->holds, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool made = pthread_create(&thread, NULL, work, j) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (made)
-        pthread_detach(thread);
+        pthread_detach(thread); /* who waits counts it */
+    else
+        let_go(j->core->helpers);
     return made;
 }
 

@@ -20,10 +20,13 @@ static weft_result open_world(weft_world *world, void **state_out)
         return weft_backend_error(WEFT_E_NO_MEMORY, "backend nccl: no memory for a world");
     nccl->world = world;
     nccl->device = -1;
-    nccl->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    nccl->helpers = weft__nccl_helpers_open();
+    nccl->timer_fd = nccl->helpers ? timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC) : -1;
     if (nccl->timer_fd < 0) {
+        weft_result result = nccl->helpers ? WEFT_E_SYSTEM : WEFT_E_NO_MEMORY;
+        free(nccl->helpers);
         free(nccl);
-        return weft_backend_error(WEFT_E_SYSTEM, "backend nccl: no timer: %s", strerror(errno));
+        return weft_backend_error(result, "backend nccl: no timer: %s", strerror(errno));
     }
     *state_out = nccl;
     return WEFT_OK;
@@ -32,6 +35,10 @@ static weft_result open_world(weft_world *world, void **state_out)
 static void close_world(void *state)
 {
     weft__nccl *nccl = state;
+    int left = weft__nccl_helpers_close(nccl->helpers, nccl->stuck_ns); /* CUDA may be gone once the program ends */
+    if (left)
+        weft_backend_log(WEFT_LOG_WARN, "backend nccl: the world is closed while %d communicators are being ended",
+                         left);
     close(nccl->timer_fd);
     free(nccl);
 }
@@ -56,7 +63,8 @@ static weft_result create(void *state, const weft_backend_comm *what, void **com
 static bool is_busy(const weft__nccl *nccl)
 {
     for (const weft__nccl_comm *nc = nccl->comms; nc; nc = nc->next)
-        if (!nc->left && (nc->head || nc->phase == WEFT__NCCL_ENDING || nc->phase == WEFT__NCCL_CONNECTING))
+        if (!nc->left &&
+            (weft__nccl_has_queued(nc) || nc->phase == WEFT__NCCL_ENDING || nc->phase == WEFT__NCCL_CONNECTING))
             return true;
     return false;
 }
@@ -100,7 +108,7 @@ static unsigned progress(void *state, uint64_t slice_ticks)
             continue;
         if (nc->phase == WEFT__NCCL_ENDING)
             moved |= weft__nccl_end_aborted(nc);
-        else if (nc->head)
+        else if (weft__nccl_has_queued(nc))
             moved |= weft__nccl_look(nc);
         else if (nc->phase == WEFT__NCCL_READY) /* a graph is nobody's operation: it is found within a second */
             weft__nccl_tell_difference(nc);
@@ -112,7 +120,7 @@ static unsigned progress(void *state, uint64_t slice_ticks)
 static void explain(void *comm, const weft_op *op, char *text, size_t text_bytes)
 {
     const weft__nccl_comm *nc = comm;
-    if (op != nc->head)
+    if (op != nc->queues[WEFT__NCCL_COLLECTIVES].head && op != nc->queues[WEFT__NCCL_MESSAGES].head)
         snprintf(text, text_bytes, "it is queued behind others on the GPU");
     else
         snprintf(text, text_bytes, "the GPU has not come to its end; NCCL does not say whom it waits for");

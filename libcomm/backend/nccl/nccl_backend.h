@@ -50,6 +50,11 @@ typedef enum weft__nccl_phase {
 
 typedef struct weft__nccl_comm weft__nccl_comm;
 
+/* Those of a world that help: when it is closed they are waited for, and they may outlive it. */
+typedef struct weft__nccl_helpers {
+    _Atomic int holds; /* of the world, and of each helper; the last one frees it */
+} weft__nccl_helpers;
+
 /* One world's. */
 typedef struct weft__nccl {
     weft_world *world;
@@ -58,7 +63,14 @@ typedef struct weft__nccl {
     int timer_fd;
     bool timer_runs;
     weft__nccl_comm *comms;
+    weft__nccl_helpers *helpers;
+    double stuck_ns; /* the most of its comms */
 } weft__nccl;
+
+/* What is on a lane, in the order of its start, which is that of its end. */
+typedef struct weft__nccl_queue {
+    weft_op *head, **tail;
+} weft__nccl_queue;
 
 /* One operation, in the memory of a work. Its events are made in the first life of that memory with this comm, and keep
  * what they say until the next. */
@@ -79,6 +91,7 @@ typedef struct weft__nccl_comparing {
 /* What helpers use too: it lives until nobody does. */
 typedef struct weft__nccl_core {
     _Atomic int holds;
+    weft__nccl_helpers *helpers;
     int device, rank, count, priority;
     int *ranks; /* world ranks of the members */
     int *peers; /* members to connect for messages */
@@ -118,7 +131,7 @@ struct weft__nccl_comm {
     uint64_t serial;
     cudaEvent_t *events; /* all that were made, to be given back */
     size_t event_count, event_room;
-    weft_op *head, **tail; /* queued, in the order of their start */
+    weft__nccl_queue queues[WEFT__NCCL_LANES];
     weft_result verdict;
     void **attached; /* handles of memory that NCCL knows, for the collectives */
     size_t attached_count;
@@ -144,6 +157,9 @@ bool weft__nccl_end_aborted(weft__nccl_comm *nc);
 weft_result weft__nccl_admit(void *comm, const weft_collective *what);
 weft_result weft__nccl_start(void *comm, weft_op *op);
 weft_result weft__nccl_order(void *comm, const weft_op *op, weft_stream stream);
+/* Nothing is queued. */
+void weft__nccl_clear(weft__nccl_comm *nc);
+bool weft__nccl_has_queued(const weft__nccl_comm *nc);
 /* Give back what has ended. True: something has. */
 bool weft__nccl_look(weft__nccl_comm *nc);
 /* Give back everything. */
@@ -177,6 +193,10 @@ void weft__nccl_connect_all(weft__nccl_core *core);
 void weft__nccl_help(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
 /* The same with the caller's own hold, which is let go behind the job. */
 void weft__nccl_help_last(weft__nccl_core *core, void (*job)(weft__nccl_core *core));
+/* Those of a world, none yet; NULL: no memory. To close waits until they are done, or for @p most_ns; how many are
+ * not. */
+weft__nccl_helpers *weft__nccl_helpers_open(void);
+int weft__nccl_helpers_close(weft__nccl_helpers *helpers, double most_ns);
 /* Does the job fail so? Then the core tells. */
 bool weft__nccl_failed(weft__nccl_core *core, const char *what, ncclResult_t result);
 bool weft__nccl_failed_in_cuda(weft__nccl_core *core, const char *what, cudaError_t error);

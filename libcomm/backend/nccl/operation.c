@@ -125,9 +125,9 @@ static ncclResult_t launch_batch(const weft__nccl_comm *nc, const weft_op *op)
     return result == ncclSuccess ? ended : result;
 }
 
-static uint32_t lanes_of(const weft_op *op)
+static uint32_t lane_of(const weft_op *op)
 {
-    return (uint32_t)1 << (op->is_p2p ? WEFT__NCCL_MESSAGES : WEFT__NCCL_COLLECTIVES);
+    return op->is_p2p ? WEFT__NCCL_MESSAGES : WEFT__NCCL_COLLECTIVES;
 }
 
 /* ------------------------------------------------------------------------------------------- start */
@@ -212,7 +212,7 @@ weft_result weft__nccl_start(void *comm, weft_op *op)
 {
     weft__nccl_comm *nc = comm;
     weft__nccl_op *own = claim(nc, op);
-    uint32_t lanes = lanes_of(op);
+    uint32_t lanes = (uint32_t)1 << lane_of(op);
     int before = weft__nccl_enter(nc->nccl);
     own->captured = is_captured(op);
     weft_result result = order_and_compare(nc, op, lanes);
@@ -228,9 +228,10 @@ weft_result weft__nccl_start(void *comm, weft_op *op)
         weft_backend_done(op, WEFT_OK);
         return WEFT_OK;
     }
+    weft__nccl_queue *queue = &nc->queues[lane_of(op)];
     op->next = NULL;
-    *nc->tail = op;
-    nc->tail = &op->next;
+    *queue->tail = op;
+    queue->tail = &op->next;
     return WEFT_OK;
 }
 
@@ -285,39 +286,57 @@ static void ask_for_errors(weft__nccl_comm *nc)
     }
 }
 
-bool weft__nccl_look(weft__nccl_comm *nc)
+void weft__nccl_clear(weft__nccl_comm *nc)
+{
+    for (size_t i = 0; i < WEFT__NCCL_LANES; i++)
+        nc->queues[i] = (weft__nccl_queue){NULL, &nc->queues[i].head};
+}
+
+bool weft__nccl_has_queued(const weft__nccl_comm *nc)
+{
+    return nc->queues[WEFT__NCCL_COLLECTIVES].head || nc->queues[WEFT__NCCL_MESSAGES].head;
+}
+
+static void take_first(weft__nccl_queue *queue)
+{
+    queue->head = queue->head->next;
+    if (!queue->head)
+        queue->tail = &queue->head;
+}
+
+/* A lane is in order: what is behind one that has not ended has not, either. */
+static bool look_at_lane(weft__nccl_comm *nc, weft__nccl_queue *queue)
 {
     bool moved = false;
-    weft__nccl_tell_difference(nc);
-    /* Those of different lanes overtake each other. */
-    for (weft_op **link = &nc->head; *link;) {
-        weft_op *op = *link;
+    for (weft_op *op; (op = queue->head); moved = true) {
         cudaError_t error = has_ended(op->memory);
-        if (error == cudaErrorNotReady) {
-            link = &op->next;
-            continue;
-        }
-        *link = op->next;
-        if (nc->tail == &op->next)
-            nc->tail = link;
-        moved = true;
+        if (error == cudaErrorNotReady)
+            break;
+        take_first(queue);
         if (error != cudaSuccess)
             weft_backend_fail(nc->comm, WEFT_E_SYSTEM, "comm %s: CUDA: an operation failed: %s", nc->name,
                               cudaGetErrorString(error));
         weft_backend_done(op, error == cudaSuccess ? WEFT_OK : WEFT_E_SYSTEM);
     }
-    if (nc->head && !moved)
+    return moved;
+}
+
+bool weft__nccl_look(weft__nccl_comm *nc)
+{
+    bool moved = false;
+    weft__nccl_tell_difference(nc);
+    for (size_t i = 0; i < WEFT__NCCL_LANES; i++)
+        moved |= look_at_lane(nc, &nc->queues[i]);
+    if (!moved && weft__nccl_has_queued(nc))
         ask_for_errors(nc);
     return moved;
 }
 
 void weft__nccl_give_back(weft__nccl_comm *nc, weft_result result)
 {
-    weft_op *ops = nc->head;
-    nc->head = NULL;
-    nc->tail = &nc->head;
-    for (weft_op *next; ops; ops = next) {
-        next = ops->next;
-        weft_backend_done(ops, result);
-    }
+    for (size_t i = 0; i < WEFT__NCCL_LANES; i++)
+        for (weft_op *op; (op = nc->queues[i].head);) {
+            take_first(&nc->queues[i]);
+            weft_backend_done(op, result);
+        }
 }

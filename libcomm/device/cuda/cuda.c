@@ -204,15 +204,6 @@ static void cuda_stream_close(weft__device *device, weft_stream stream)
     (void)cudaStreamDestroy(stream_of(stream));
 }
 
-static weft_result cuda_synchronize(weft__device *device, weft_stream stream)
-{
-    cuda_device *cuda = cuda_of(device);
-    int before = enter(cuda);
-    cudaError_t error = cudaStreamSynchronize(stream_of(stream));
-    leave(cuda, before);
-    return told(cuda, "waiting for a stream", error);
-}
-
 /* ---- events: one is its CUDA event ---- */
 
 static cudaEvent_t event_of(weft__event *event)
@@ -256,17 +247,34 @@ static weft_result cuda_order(weft__device *device, weft_stream stream, weft__ev
     return told(cuda, "ordering a stream", error);
 }
 
+/* The answer of a look. */
+static weft_result looked(const cuda_device *cuda, const char *what, cudaError_t error)
+{
+    if (error != cudaErrorNotReady)
+        return told(cuda, what, error);
+    (void)cudaGetLastError();
+    return WEFT_PENDING;
+}
+
 static weft_result cuda_reached(weft__device *device, weft__event *event)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* looking disturbs nobody's capture */
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
     cudaError_t error = cudaEventQuery(event_of(event));
     (void)cudaThreadExchangeStreamCaptureMode(&mode);
-    if (error == cudaErrorNotReady) {
-        (void)cudaGetLastError();
-        return WEFT_PENDING;
-    }
-    return told(cuda_of(device), "looking at an event", error);
+    return looked(cuda_of(device), "looking at an event", error);
+}
+
+static weft_result cuda_idle(weft__device *device, weft_stream stream)
+{
+    cuda_device *cuda = cuda_of(device);
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    int before = enter(cuda);
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    cudaError_t error = cudaStreamQuery(stream_of(stream));
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    leave(cuda, before);
+    return looked(cuda, "looking at a stream", error);
 }
 
 static weft_result cuda_await(weft__device *device, weft__event *event)
@@ -366,7 +374,7 @@ static const weft__device_calls calls = {
     .owns = cuda_owns,
     .stream_open = cuda_stream_open,
     .stream_close = cuda_stream_close,
-    .synchronize = cuda_synchronize,
+    .idle = cuda_idle,
     .event_open = cuda_event_open,
     .event_close = cuda_event_close,
     .record = cuda_record,

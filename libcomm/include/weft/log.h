@@ -16,7 +16,8 @@ typedef enum weft_log_level {
 /** Receives one line without its newline. May be called from any thread, also from weft's own; must not call weft. */
 typedef void (*weft_log_function)(void *cookie, weft_log_level level, const char *line);
 
-/** Send messages up to @p level to @p function; NULL = stderr. @p cookie is borrowed until the next call.
+/** Send messages up to @p level to @p function; NULL = stderr, as "weft LEVEL SECONDS HOST: line", with the seconds
+ *  since weft was loaded and the host's name up to its first dot. @p cookie is borrowed until the next call.
  *  Before the first call the level is that of WEFT_LOG (warn). Threads: setup. Blocks: never. */
 WEFT_API void weft_log_set(weft_log_level level, weft_log_function function, void *cookie);
 

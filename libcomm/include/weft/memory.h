@@ -16,7 +16,8 @@ WEFT_API WEFT_NODISCARD weft_result weft_memory_alloc(weft_world *world, size_t 
  *  Errors: the same, and E_NO_DEVICE. */
 WEFT_API WEFT_NODISCARD weft_result weft_memory_alloc_on(weft_world *world, weft_device device, size_t bytes,
                                                          void **memory_out);
-/** Give @p memory back; NULL is fine. No operation may be using it. Threads: any. Blocks: local. */
+/** Give @p memory back; NULL is fine. No operation may be using it. That of a GPU goes once no operation is in flight
+ *  there, and is kept if one is stuck (E_STUCK).  Threads: any.  Blocks: local, peers on a GPU. */
 WEFT_API void weft_memory_free(weft_world *world, void *memory);
 
 WEFT_END_DECLS

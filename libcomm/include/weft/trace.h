@@ -38,7 +38,8 @@ typedef struct weft_trace_record {
     uint32_t comm;         /**< Label of the comm's name. */
     int32_t result;        /**< How it ended; WEFT_PENDING until it has. */
     uint64_t number;       /**< Collective: its number on its comm, from 1. Span, step: what the caller gave. Message:
-                                its number, from 1, among those to, or from, that peer on that channel of the comm. */
+                                its number, from 1, among those to, or from, that peer on that channel of the comm.
+                                P2p: how many messages it has without records of their own. */
     uint64_t bytes;        /**< Collective: bytes of the larger buffer. P2p: of all messages. Message: its own. */
     uint64_t ready;        /**< When the last input existed: the start call, or the end of the work it ran after. */
     uint64_t start;        /**< When the backend took it up. Span, step: begin. */
@@ -47,7 +48,8 @@ typedef struct weft_trace_record {
     uint64_t last_arrival; /**< When the last rank arrived; 0 where the backend cannot see it. */
     int32_t late_rank;     /**< World rank that arrived last; -1 = not known. Message: world rank of its peer. */
     uint16_t comm_entry;   /**< Into the comm table; 0 = none. */
-    uint16_t messages;     /**< P2p: how many records of messages stand directly behind. Message: its channel. */
+    uint16_t messages;     /**< P2p: how many records of messages stand directly behind: one for each in files, but none
+                                of more than 1 024, or than a quarter of the ring. Message: its channel. */
     uint64_t wait;         /**< When the caller came to wait for it. */
     uint64_t go;           /**< When the caller went on. */
 } weft_trace_record;
@@ -90,7 +92,7 @@ typedef struct weft_trace_comm {
     uint32_t reserved;
 } weft_trace_comm;
 
-/** Register @p text (cut at 63 bytes) as a label, or find it. 0 if the table is full.
+/** Register @p text (cut at 63 bytes) as a label, or find it. 0 if the table is full, with a warning for the first.
  *  Threads: any.  Blocks: local. */
 WEFT_API uint32_t weft_trace_label(weft_world *world, const char *text);
 /** The text of a label; "" for none. Borrowed: as long as the world. Threads: any. Blocks: never. */

@@ -56,14 +56,19 @@ WEFT_API int weft_world_local_rank(const weft_world *world);
  *  Threads: any.  Blocks: local.  Errors: E_NO_DEVICE (says why), E_INVALID. */
 WEFT_API WEFT_NODISCARD weft_result weft_world_device(weft_world *world, weft_device device, int *index_out);
 
-/** Wait for what is queued on @p stream and report the first operation that failed late. On the host stream, where
- *  every finish tells its own result, this returns the first error of any comm of this world.
- *  Threads: any.  Blocks: peers on a device stream, else never.  Errors: any late error of an operation. */
+/** Wait for what is queued on @p stream, not at all for the host stream, and report how a comm of this world has
+ *  failed: the first to fail of the comms that exist, and of those that were destroyed since the last call and had not
+ *  failed by then. So no failure is lost that only a stream knows of, and a comm that has failed and was destroyed says
+ *  nothing about those that are made later.
+ *  Threads: any.  Blocks: peers on a device stream, else never.
+ *  Errors: any late error of an operation; E_STUCK (operations on the GPU are stuck, and the stream does not come to
+ *  its end, either). */
 WEFT_API WEFT_NODISCARD weft_result weft_world_check(weft_world *world, weft_stream stream);
 
 /** Give up: fail every comm of this world on this rank, and tell the others why. Whoever waits for this rank ends with
  *  @p result too and knows the cause, so that one call in each rank that fails ends all of them. Comms that have failed
- *  keep their verdict; operations in flight end, and must still be finished.
+ *  keep their verdict; operations in flight end, and must still be finished. The world goes on: what is begun later
+ *  hears of later calls alone.
  *  @param result  a failure: what made this rank give up.
  *  @param why     copied, cut at 255 bytes; one line that names the thing.
  *  Threads: any.  Blocks: local.  Errors: E_INVALID. */
@@ -74,9 +79,10 @@ WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, con
  *  what others tell each other stay until those have closed their worlds or ended, rank 0 for all and others for some,
  *  up to rendezvous_timeout_ms. Once rank 0 has gone, ranks of different machines cannot make comms any more
  *  (E_PEER_LOST) and hear of no rank that ends, and the comms that they have go on; rank 0 takes the place of any other
- *  that goes. Each rank waits up to 2 s until what it said last has been heard, and up to 5 s until what it sent last
- *  through a network has been read, both of which take no time unless others are stopped.
- *  Threads: owner.  Blocks: local, in a world that spans machines, or used a network, peers for that long. */
+ *  that goes. Each rank waits up to 2 s until what it said last has been heard, up to 5 s until what it sent last
+ *  through a network has been read, and up to 5 s until NCCL has ended the communicators of its comms, all of which
+ *  take no time unless others are stopped.
+ *  Threads: owner.  Blocks: local, in a world that spans machines, or used a network or NCCL, peers for that long. */
 WEFT_API void weft_world_close(weft_world *world);
 
 /** Make a team of @p ranks thread ranks. Each of its threads then opens its world with the team in the config. A team
