@@ -20,13 +20,15 @@ static weft_result fill_config(weft_adam *adam, const weft_adam_config *config)
     adam->beta1 = c.beta1 != 0 ? c.beta1 : 0.9f;
     adam->beta2 = c.beta2 != 0 ? c.beta2 : 0.999f;
     adam->epsilon = c.epsilon != 0 ? c.epsilon : 1e-8f;
-    if (!(adam->beta1 > 0 && adam->beta1 < 1 && adam->beta2 > 0 && adam->beta2 < 1))
-        return weft__fail(WEFT_E_INVALID, "adam: beta1 %g and beta2 %g are not between 0 and 1", (double)c.beta1,
-                          (double)c.beta2);
-    if (!(adam->epsilon > 0 && isfinite(adam->epsilon)) || c.reserved)
-        return weft__fail(WEFT_E_INVALID, "adam: epsilon %g is not above 0, or an unknown field is set",
-                          (double)c.epsilon);
-    return WEFT_OK;
+    const float betas[] = {adam->beta1, adam->beta2};
+    for (int i = 0; i < 2; i++)
+        if (!(betas[i] > 0 && betas[i] < 1))
+            return weft__fail(WEFT_E_INVALID, "adam: beta%d is %g, which is not between 0 and 1", i + 1,
+                              (double)betas[i]);
+    if (!(adam->epsilon > 0 && isfinite(adam->epsilon)))
+        return weft__fail(WEFT_E_INVALID, "adam: epsilon is %g, which is not above 0, or no number",
+                          (double)adam->epsilon);
+    return c.reserved ? weft__fail(WEFT_E_INVALID, "adam: reserved is %u, not 0", c.reserved) : WEFT_OK;
 }
 
 static size_t floats_of(const weft__bucket *bucket)
@@ -109,6 +111,10 @@ static weft_result take_sets(weft_adam *adam, weft_buckets *const *sets, uint32_
         return WEFT_E_NO_MEMORY;
     for (; adam->set_count < count; adam->set_count++) {
         weft_buckets *set = sets[adam->set_count];
+        for (uint32_t i = 0; i < adam->set_count; i++)
+            if (sets[i] == set)
+                return weft__fail(WEFT_E_TWICE, "rank %d, set '%s': the list has it twice, as %u and %u", set->rank,
+                                  set->name, i, adam->set_count);
         if (set->has_optimizer)
             return weft__fail(WEFT_E_TWICE, "rank %d, set '%s': it has an optimizer already", set->rank, set->name);
         if (!set->gpu != !sets[0]->gpu)

@@ -16,8 +16,11 @@
 
 static weft_result check_config(const weft_buckets_config *config)
 {
-    if (config->flags & ~(uint32_t)ALL_FLAGS || config->reserved || config->reserved2)
+    if (config->flags & ~(uint32_t)ALL_FLAGS)
         return weft__fail(WEFT_E_INVALID, "set '%s': unknown flags 0x%x", config->name, config->flags);
+    if (config->reserved || config->reserved2)
+        return weft__fail(WEFT_E_INVALID, "set '%s': reserved is %u and reserved2 is %u, not 0", config->name,
+                          config->reserved, config->reserved2);
     if (config->reduction != WEFT_SUM && config->reduction != WEFT_AVERAGE)
         return weft__fail(WEFT_E_INVALID, "set '%s': gradients are summed or averaged, not reduced by %s", config->name,
                           weft_reduction_string(config->reduction));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks compare what they must hold alike, before the first gradient moves: a difference names the first param. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,17 @@
 #include "params.h"
 #include "set.h"
 
-#define TEXT_BYTES 192
+#define TEXT_BYTES 204 /* two of them fit into a message */
+#define NAME_BYTES 80
 
-/* One thing that must be alike: the configuration, or some elements of a param. */
+/* Entries that are of no param. */
+#define CONFIGURATION WEFT_LAYOUT_NONE
+#define PLACES        (WEFT_LAYOUT_NONE - 1)
+
+/* One thing that must be alike: the configuration, some elements of a param, or where all params of a lane lie. */
 typedef struct entry {
     uint64_t hash;
-    uint32_t param; /* WEFT_LAYOUT_NONE: the configuration */
+    uint32_t param;
     size_t start, count;
 } entry;
 
@@ -26,7 +32,8 @@ typedef struct subject {
     const weft_buckets *set;
     const weft_buckets_config *config;
     weft_comm *comm;
-    entry *entries; /* NULL: there was no memory for them */
+    const weft__bucket_lane *lane; /* for PLACES */
+    entry *entries;                /* NULL: there was no memory for them */
     size_t count;
 } subject;
 
@@ -52,21 +59,24 @@ static void add_config(subject *s, bool layout_too)
         hash = hash_number(hash, s->config->param_alignment);
         hash = hash_number(hash, s->config->bucket_alignment);
     }
-    add(s, WEFT_LAYOUT_NONE, hash, 0, 0);
+    add(s, CONFIGURATION, hash, 0, 0);
 }
 
-/* Ranks of a lane hold the same params in the same places. */
+/* Ranks of a lane hold the same params in the same places. One param too many changes the places of others, so these
+ * come last. */
 static void list_lane(subject *s, const weft__bucket_lane *lane)
 {
+    uint64_t places = WEFT__HASH_START;
+    s->lane = lane;
     add_config(s, true);
     for (uint32_t i = 0; i < weft_params_count(s->set->params); i++) {
         const weft_layout_place *place = weft_layout_param_at(s->set->layout, i);
         if (place->bucket == WEFT_LAYOUT_NONE || s->set->buckets[place->bucket].lane != lane)
             continue;
-        uint64_t hash = weft__params_hash(s->set->params, i);
-        hash = hash_number(hash_number(hash_number(hash, place->bucket), place->start), place->end);
-        add(s, i, hash, 0, weft_params_elements(s->set->params, i));
+        places = hash_number(hash_number(hash_number(places, place->bucket), place->start), place->end);
+        add(s, i, weft__params_hash(s->set->params, i), 0, weft_params_elements(s->set->params, i));
     }
+    add(s, PLACES, places, 0, 0);
 }
 
 static void add_owned(subject *s, const weft__bucket *bucket, uint32_t param)
@@ -93,29 +103,78 @@ static void list_sum(subject *s, const weft__sum_comm *comm)
     }
 }
 
+/* ------------------------------------------------------------------------------------------- in words */
+
+WEFT_PRINTF(2, 3) static void append(char text[TEXT_BYTES], const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text + used, TEXT_BYTES - used, format, list);
+    va_end(list);
+}
+
+/* Long names tend to differ at one of their ends. */
+static void append_name(char text[TEXT_BYTES], const char *name)
+{
+    size_t bytes = strlen(name);
+    if (bytes <= NAME_BYTES)
+        append(text, "'%s'", name);
+    else
+        append(text, "'%.20s...%s'", name, name + bytes - (NAME_BYTES - 23));
+}
+
+static void describe_config(const subject *s, char text[TEXT_BYTES])
+{
+    const weft_buckets_config *config = s->config;
+    append_name(text, s->set->name);
+    append(text, ", %s, %zu elements a bucket, %zu for the last, alignments %u and %u, flags 0x%x",
+           weft_reduction_string(config->reduction), config->bucket_elements, config->last_bucket_elements,
+           config->param_alignment, config->bucket_alignment, config->flags);
+}
+
+static void describe_param(const weft_param *param, char text[TEXT_BYTES])
+{
+    static const struct {
+        uint32_t flag;
+        const char *name;
+    } flags[] = {{WEFT_PARAM_TIED, "tied"},
+                 {WEFT_PARAM_EXPERT, "expert"},
+                 {WEFT_PARAM_NO_DECAY, "no decay"},
+                 {WEFT_PARAM_COPY, "copy"}};
+    append_name(text, param->name);
+    append(text, " %s [", weft_dtype_string(param->dtype));
+    for (int i = 0; i < param->dims; i++)
+        append(text, "%s%zu", i ? "," : "", param->shape[i]);
+    append(text, "], gradient %s", weft_dtype_string(param->grad_dtype));
+    if (param->contributions != 1)
+        append(text, ", %u contributions", param->contributions);
+    if (param->lr_scale != 1)
+        append(text, ", lr_scale %.9g", (double)param->lr_scale);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (param->flags & flags[i].flag)
+            append(text, ", %s", flags[i].name);
+}
+
 /* What this rank has as entry @p index. */
 static void describe(const subject *s, size_t index, char text[TEXT_BYTES])
 {
     const entry *e = index < s->count ? &s->entries[index] : NULL;
+    text[0] = 0;
     if (!e) {
-        snprintf(text, TEXT_BYTES, "nothing more");
-        return;
+        append(text, "nothing more");
+    } else if (e->param == CONFIGURATION) {
+        describe_config(s, text);
+    } else if (e->param == PLACES) {
+        append(text, "no more params, in buckets for %d ranks", weft_comm_size(s->lane->shard));
+    } else {
+        describe_param(weft_params_get(s->set->params, e->param), text);
+        if (e->count != weft_params_elements(s->set->params, e->param))
+            append(text, ", elements %zu to %zu", e->start, e->start + e->count);
     }
-    if (e->param == WEFT_LAYOUT_NONE) {
-        snprintf(
-            text, TEXT_BYTES, "'%s', %s, %zu elements a bucket, %zu for the last, alignments %u and %u, flags 0x%x",
-            s->set->name, weft_reduction_string(s->config->reduction), s->config->bucket_elements,
-            s->config->last_bucket_elements, s->config->param_alignment, s->config->bucket_alignment, s->config->flags);
-        return;
-    }
-    const weft_param *param = weft_params_get(s->set->params, e->param);
-    const weft_layout_place *place = weft_layout_param_at(s->set->layout, e->param);
-    char shape[64] = "";
-    for (int i = 0, used = 0; i < param->dims && used < (int)sizeof shape; i++)
-        used += snprintf(shape + used, sizeof shape - (size_t)used, "%s%zu", i ? "," : "", param->shape[i]);
-    snprintf(text, TEXT_BYTES, "'%.80s' %s [%s], elements %zu to %zu, in bucket %u", param->name,
-             weft_dtype_string(param->dtype), shape, e->start, e->start + e->count, place->bucket);
 }
+
+/* ------------------------------------------------------------------------------------------- comparing */
 
 /* What every rank of the comm gives: @p bytes of each, in rank order; free it. Nobody waits for a rank that has no
  * memory for its part (@p mine is NULL) or for all. */
@@ -267,7 +326,7 @@ weft_result weft__compare(const weft_buckets *set, const weft_buckets_config *co
 {
     size_t most = weft_params_count(set->params) > set->sum_count ? weft_params_count(set->params) : set->sum_count;
     weft__verdict first = {0};
-    subject s = {.set = set, .config = config, .entries = weft__alloc((most + 1) * sizeof(entry))};
+    subject s = {.set = set, .config = config, .entries = weft__alloc((most + 2) * sizeof(entry))};
     compare_all(&s, &first);
     free(s.entries);
     return weft__verdict_result(&first);

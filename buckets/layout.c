@@ -74,8 +74,10 @@ static weft_result fill_config(weft_layout_config *own, const weft_layout_config
 {
     *own = (weft_layout_config)WEFT_LAYOUT_CONFIG_INIT;
     WEFT_TRY(weft__take_sized(own, sizeof *own, config, "weft_layout_config"));
-    if (own->flags & ~(uint32_t)ALL_FLAGS || own->reserved)
+    if (own->flags & ~(uint32_t)ALL_FLAGS)
         return weft__fail(WEFT_E_INVALID, "layout: unknown flags 0x%x", own->flags);
+    if (own->reserved)
+        return weft__fail(WEFT_E_INVALID, "layout: reserved is %u, not 0", own->reserved);
     if (own->shard_ranks < 0 || own->expert_shard_ranks < 0)
         return weft__fail(WEFT_E_INVALID, "layout: %d shard ranks and %d expert shard ranks", own->shard_ranks,
                           own->expert_shard_ranks);

@@ -63,8 +63,10 @@ static weft_result check(const weft_param *param)
     if (!weft_dtype_bytes(param->dtype) || !weft_dtype_bytes(param->grad_dtype))
         return weft__fail(WEFT_E_INVALID, "param '%s': dtype %d or grad_dtype %d is none", name, (int)param->dtype,
                           (int)param->grad_dtype);
-    if (param->flags & ~(uint32_t)ALL_FLAGS || param->reserved)
+    if (param->flags & ~(uint32_t)ALL_FLAGS)
         return weft__fail(WEFT_E_INVALID, "param '%s': unknown flags 0x%x", name, param->flags);
+    if (param->reserved)
+        return weft__fail(WEFT_E_INVALID, "param '%s': reserved is %u, not 0", name, param->reserved);
     if (!isfinite(param->lr_scale) || param->lr_scale < 0)
         return weft__fail(WEFT_E_INVALID, "param '%s': lr_scale is %g", name, (double)param->lr_scale);
     return WEFT_OK;

@@ -112,9 +112,9 @@ weft_result weft_collective_start(weft_comm *comm, const weft_collective *what, 
     weft__work *work;
     if (!work_out)
         return weft__fail(WEFT_E_INVALID, "a collective is started without a place for its work");
-    WEFT_TRY(prepare(comm, what, after, &work));
-    *work_out = weft__start(work);
-    return WEFT_OK;
+    weft_result result = prepare(comm, what, after, &work);
+    *work_out = result == WEFT_OK ? weft__start(work) : WEFT_WORK_NONE;
+    return result;
 }
 
 weft_result weft_collective_run(weft_comm *comm, const weft_collective *what, weft_stream stream)

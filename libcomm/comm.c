@@ -146,6 +146,8 @@ const char *weft_comm_backend(const weft_comm *comm)
 
 weft_result weft_comm_config_get(const weft_comm *comm, weft_comm_config *config_out)
 {
+    if (!comm || !config_out)
+        return weft__fail(WEFT_E_INVALID, "the config of a comm without a comm, or without a place for it");
     weft_comm_config config = comm->config;
     config.backend = comm->backend->name;
     config.flags &= ~(WEFT__COMM_OWN | WEFT__COMM_NATIVE);

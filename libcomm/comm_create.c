@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first half of making a comm: what is asked for is checked and posted; the second is in comm_meet.c. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <weft/version.h>
 
@@ -20,6 +21,7 @@
 #define WORKS_MOST   4096
 #define P2P_CHANNELS 2
 #define CTAS_MOST    1024
+#define NAMES_KEPT   256
 
 /* ------------------------------------------------------------------------------------------- what is asked for */
 
@@ -112,6 +114,32 @@ weft__name_use *weft__name_use_of(const weft_world *world, const char *name, uin
     return use;
 }
 
+/* Of names that no comm has, the last ones are kept. What is forgotten is made up for by starting higher: those who
+ * make a comm agree on the highest number that any of them has. */
+static void forget_names(weft_world *world)
+{
+    weft__name_use **oldest = NULL;
+    int unused = 0;
+    for (weft__name_use **link = &world->names; *link; link = &(*link)->next)
+        if (!(*link)->in_use) {
+            oldest = link;
+            unused++;
+        }
+    if (unused <= NAMES_KEPT)
+        return;
+    weft__name_use *use = *oldest;
+    if (use->count > world->forgotten)
+        world->forgotten = use->count;
+    *oldest = use->next;
+    free(use);
+}
+
+static uint32_t first_count(const weft_world *world, weft__card_key key)
+{
+    uint32_t told = count_on_board(world, key);
+    return told > world->forgotten ? told : world->forgotten;
+}
+
 /* The use of a name; it stays when the comm goes, so that the next comm of these ranks is told from this one. */
 static weft_result use_name(weft_comm *comm)
 {
@@ -131,12 +159,13 @@ static weft_result use_name(weft_comm *comm)
             return WEFT_E_NO_MEMORY;
         snprintf(use->name, sizeof use->name, "%s", comm->name);
         use->ranks_hash = comm->key.ranks;
-        use->count = count_on_board(world, comm->key);
+        use->count = first_count(world, comm->key);
         use->next = world->names;
         world->names = use;
     }
     use->in_use = true;
     comm->use = use;
+    forget_names(world);
     return WEFT_OK;
 }
 
@@ -318,7 +347,7 @@ static void post_refusal(weft_world *world, const char *name, const int *ranks, 
     snprintf(text, sizeof text, "comm %s: %.100s", name, verdict->text);
     weft__card_say_why(&terms, (weft_result)verdict->result, text);
     weft__board_give_up(card, &terms);
-    weft__board_post(card, key, use ? ++use->count : count_on_board(world, key) + 1, &terms);
+    weft__board_post(card, key, use ? ++use->count : first_count(world, key) + 1, &terms);
     weft__control_tell_card(world, card, &terms, ranks, count);
     weft__board_remove(card, terms.given_up_ns);
 }

@@ -156,6 +156,8 @@ weft_result weft__comm_usable(weft_comm *comm, uint64_t cap)
 
 weft_result weft_comm_error(const weft_comm *comm, char *text, size_t text_bytes)
 {
+    if (!comm)
+        return weft__fail(WEFT_E_INVALID, "the error of no comm");
     weft_result verdict = (weft_result)atomic_load(&comm->verdict);
     if (text && text_bytes)
         snprintf(text, text_bytes, "%s", verdict == WEFT_OK ? "" : comm->verdict_text);

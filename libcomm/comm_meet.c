@@ -67,7 +67,7 @@ static weft_result look_for_rival(const weft_comm *comm, int rank)
     if (!weft__board_find_rival(board, comm->key, world->rank, comm->began_ns, &key, &other))
         return WEFT_OK;
     const weft__name_use *use = weft__name_use_of(world, comm->name, key.ranks);
-    if (use && use->count >= other.incarnation)
+    if ((use ? use->count : world->forgotten) >= other.incarnation)
         return WEFT_OK; /* one that this rank has had with it: the other is late in destroying it */
     return weft__fail(WEFT_E_MISMATCH, "comm %s: rank %d lists ranks %s, rank %d lists %s", comm->name, rank,
                       other.terms.ranks, world->rank, comm->terms.ranks);

@@ -241,9 +241,9 @@ static weft_result start(weft_comm *comm, exchange x, weft_stream after, weft_wo
     weft__work *work;
     if (!work_out)
         return weft__fail(WEFT_E_INVALID, "%s is started without a place for its work", x.kind->name);
-    WEFT_TRY(prepare(comm, x, after, &work));
-    *work_out = weft__start(work);
-    return WEFT_OK;
+    weft_result result = prepare(comm, x, after, &work);
+    *work_out = result == WEFT_OK ? weft__start(work) : WEFT_WORK_NONE;
+    return result;
 }
 
 static weft_result run(weft_comm *comm, exchange x, weft_stream stream)

@@ -46,6 +46,11 @@ static void name_caps(uint64_t caps, char *text, size_t bytes)
             used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", names[i].name);
 }
 
+static void tell_left_out(void *cookie, const char *name, const char *why)
+{
+    tell(cookie, WEFT_INFO_BACKEND, name, "left out", why);
+}
+
 static void tell_backend(const teller *t, const weft__backend_instance *b, const weft_backend_question *question)
 {
     weft_backend_facts facts = {.size = sizeof facts};
@@ -89,6 +94,7 @@ static weft_result tell_ranks(const teller *t, weft_world *world)
                                       .same_memory = near == world->size};
     for (int i = 0; i < world->backend_count; i++)
         tell_backend(t, &world->backends[i], &question);
+    weft__backends_tell_left_out(world, tell_left_out, (void *)(uintptr_t)t);
     tell_choice(t, world, ranks, world->size);
     if (near > 1 && near < world->size)
         tell_choice(t, world, ranks, near);
@@ -158,7 +164,7 @@ weft_result weft_info_tell(weft_world *world, weft_info_visit *visit, void *cook
     weft__backend_modules_tell(tell_module, &t);
     weft__device_tell("cuda", tell_module, &t);
     if (world) {
-        WEFT_TRY(weft__backends_renew(world));
+        WEFT_TRY(weft__backends_renew(world, NULL));
         WEFT_TRY(tell_ranks(&t, world));
     }
     tell_variables(&t);

@@ -152,9 +152,9 @@ weft_result weft_p2p_start(weft_comm *comm, const weft_p2p_batch *batch, weft_st
     weft__work *work;
     if (!work_out)
         return weft__fail(WEFT_E_INVALID, "a batch is started without a place for its work");
-    WEFT_TRY(prepare(comm, batch, after, &work));
-    *work_out = weft__start(work);
-    return WEFT_OK;
+    weft_result result = prepare(comm, batch, after, &work);
+    *work_out = result == WEFT_OK ? weft__start(work) : WEFT_WORK_NONE;
+    return result;
 }
 
 weft_result weft_p2p_run(weft_comm *comm, const weft_p2p_batch *batch, weft_stream stream)

@@ -55,7 +55,8 @@ static weft_result complete_config(const weft_world_config *given, const weft__e
     WEFT_TRY(copy_text(given->rendezvous, env->rendezvous, &config->rendezvous));
     WEFT_TRY(copy_text(given->host_id, env->host_id, &config->host_id));
     WEFT_TRY(copy_text(given->backend, env->backend, &config->backend));
-    WEFT_TRY(copy_text(given->trace, env->trace, &config->trace));
+    if (!given->trace || *given->trace) /* "": none, whatever WEFT_TRACE says */
+        WEFT_TRY(copy_text(given->trace, env->trace, &config->trace));
     WEFT_TRY(copy_text(given->device, env->device, &config->device));
     int index;
     return weft__gpu_read_name(given->device ? "weft_world_config.device" : "WEFT_DEVICE", config->device, &index);
@@ -298,6 +299,8 @@ int weft_world_local_rank(const weft_world *world)
 
 weft_result weft_world_check(weft_world *world, weft_stream stream)
 {
+    if (!world)
+        return weft__fail(WEFT_E_INVALID, "no world to check");
     WEFT_TRY(weft__world_alive(world));
     if (stream.kind != WEFT_DEVICE_HOST)
         WEFT_TRY(weft__gpu_synchronize(world, stream));

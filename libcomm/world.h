@@ -68,7 +68,7 @@ struct weft_world {
     /* Those that serve this world: the seat's, but what `query` needs of the first backend_count stays as it is. */
     weft__backend_instance *backends;
     _Atomic int backend_count;
-    int backends_tried; /* of the registry's */
+    weft__backend_trial *backend_trials; /* [of the registry's] */
     weft__work_pool works;
 
     weft_comm *comms;       /* list; the seat's */
@@ -77,7 +77,8 @@ struct weft_world {
     uint64_t reasons_due;   /* how many of them count, */
     uint32_t reasons_round; /* and in which round the last was noticed */
     weft_comm *destroyed;   /* list: comms that other ranks may still look at; the seat's */
-    weft__name_use *names;
+    weft__name_use *names;  /* the last first */
+    uint32_t forgotten;     /* the highest count of those that are not in the list any more */
     /* How comms have failed. */
     pthread_mutex_t error_lock;
     weft_comm *failed;     /* list: those that have and exist, the first first */

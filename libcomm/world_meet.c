@@ -15,8 +15,7 @@ static weft_result tell_identities(weft_world *world, weft__meeting *meeting)
 {
     WEFT_TRY(meeting->calls->exchange(meeting, &world->identities[world->rank], sizeof *world->identities,
                                       world->identities));
-    WEFT_TRY(weft__identity_compare(world->identities, world->size));
-    return weft__identity_number(world->identities, world->size, world->host_of, world->machine_of);
+    return weft__identity_compare(world->identities, world->size);
 }
 
 /* Whose memory this rank can see: those of its machine, in rank order. */
@@ -104,6 +103,8 @@ static weft_result see_others(weft_world *world, weft__meeting *meeting, uint64_
 {
     world->neighbours = weft__alloc((size_t)world->size * sizeof *world->neighbours);
     weft_result result = world->neighbours ? alloc_tables(world) : WEFT_E_NO_MEMORY;
+    if (result == WEFT_OK)
+        result = weft__identity_number(world->identities, world->size, world->host_of, world->machine_of);
     result = weft__meeting_agree(meeting, result);
     if (result == WEFT_OK) {
         list_neighbours(world);

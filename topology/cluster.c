@@ -162,6 +162,8 @@ static void place_ranks(weft_cluster *c)
 
 weft_result weft_cluster_create(const weft_location *ranks, int count, weft_cluster **cluster_out)
 {
+    if (!cluster_out)
+        return weft__fail(WEFT_E_INVALID, "a cluster is made without a place for it");
     *cluster_out = NULL;
     if (!ranks || count < 1)
         return weft__fail(WEFT_E_INVALID, "a cluster of %d ranks%s", count, ranks ? "" : ", nowhere described");

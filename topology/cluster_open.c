@@ -45,6 +45,8 @@ static weft_result place_all(weft_comm *comm, const weft__verdict *mine, const w
 
 weft_result weft_cluster_open(weft_world *world, const weft_location *here, weft_cluster **cluster_out)
 {
+    if (!cluster_out)
+        return weft__fail(WEFT_E_INVALID, "a cluster is opened without a place for it");
     *cluster_out = NULL;
     if (!world)
         return weft__fail(WEFT_E_INVALID, "a cluster is opened without a world");

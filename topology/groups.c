@@ -81,6 +81,8 @@ static void write_group(int index, const int *ranks, int size, void *cookie)
 weft_result weft_groups_text(const weft_mesh *mesh, const weft_cluster *cluster, weft_axes axes, char *text,
                              size_t bytes, size_t *needed_out)
 {
+    if (bytes && !text)
+        return weft__fail(WEFT_E_INVALID, "groups as text of %zu bytes, and no place for it", bytes);
     text_out out = {text, bytes, 0};
     WEFT_TRY(for_each_group(mesh, cluster, axes, write_group, &out));
     if (bytes)
@@ -127,6 +129,8 @@ static void add_crossing(int index, const int *ranks, int size, void *cookie)
 weft_result weft_groups_crossing(const weft_mesh *mesh, const weft_cluster *cluster, weft_axes axes,
                                  weft_crossing *crossing_out)
 {
+    if (!crossing_out)
+        return weft__fail(WEFT_E_INVALID, "what groups cross is asked without a place for it");
     crossing_count out = {.cluster = cluster};
     WEFT_TRY(for_each_group(mesh, cluster, axes, add_crossing, &out));
     *crossing_out = out.crossing;

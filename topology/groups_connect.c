@@ -38,6 +38,8 @@ static weft_result start_one(weft_world *world, const weft_mesh *mesh, const wef
 weft_result weft_groups_connect(weft_world *world, const weft_mesh *mesh, const weft_cluster *cluster,
                                 weft_group_comm *comms, int count)
 {
+    if (!comms && count > 0)
+        return weft__fail(WEFT_E_INVALID, "%d comms of groups, and no list of them", count);
     for (int i = 0; i < count; i++)
         comms[i].comm = NULL;
     if (!world || !mesh || weft_mesh_places(mesh) != weft_world_size(world))

@@ -47,11 +47,14 @@ static weft_result fill(weft_machine *machine, const weft_machine_config *config
 
 weft_result weft_machine_open(const weft_machine_config *config, weft_machine **machine_out)
 {
+    if (!machine_out)
+        return weft__fail(WEFT_E_INVALID, "a machine is opened without a place for it");
     *machine_out = NULL;
     weft_machine_config own = WEFT_MACHINE_CONFIG_INIT;
     WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_machine_config"));
     if (own.flags || own.reserved)
-        return weft__fail(WEFT_E_INVALID, "flags and reserved of a machine config must be 0");
+        return weft__fail(WEFT_E_INVALID, "a machine config has flags 0x%x and %u in reserved, not 0", own.flags,
+                          own.reserved);
     if (own.xml && own.synthetic)
         return weft__fail(WEFT_E_INVALID, "a machine is read from '%s' or described by '%s', not both", own.xml,
                           own.synthetic);

@@ -33,6 +33,8 @@ enum { AXES = sizeof axes_table / sizeof *axes_table };
 weft_result weft_axes_parse(const char *text, weft_axes *axes_out)
 {
     weft_axes axes = 0;
+    if (!text || !axes_out)
+        return weft__fail(WEFT_E_INVALID, "axes are read from no text, or without a place for them");
     for (const char *at = text;; at++) {
         size_t bytes = strcspn(at, "-"), i = 0;
         while (i < AXES && (strlen(axes_table[i].name) != bytes || strncmp(at, axes_table[i].name, bytes) != 0))
@@ -89,6 +91,8 @@ static const weft__grid *grid_of(const weft_mesh *mesh, weft_axes axes, unsigned
 static weft_result need_grid(const weft_mesh *mesh, weft_axes axes, const weft__grid **grid, unsigned *mask)
 {
     char text[WEFT_AXES_TEXT_MAX + 1];
+    if (!mesh)
+        return weft__fail(WEFT_E_INVALID, "groups of no mesh");
     *grid = grid_of(mesh, axes, mask);
     if (*grid)
         return WEFT_OK;
@@ -181,6 +185,8 @@ static weft_result make_grids(int places, const weft_mesh_config *c, weft_mesh *
 
 weft_result weft_mesh_create(int places, const weft_mesh_config *config, weft_mesh **mesh_out)
 {
+    if (!mesh_out)
+        return weft__fail(WEFT_E_INVALID, "a mesh is made without a place for it");
     *mesh_out = NULL;
     weft_mesh_config own = WEFT_MESH_CONFIG_INIT;
     WEFT_TRY(weft__take_sized(&own, sizeof own, config, "weft_mesh_config"));
@@ -237,6 +243,8 @@ static weft_result check_place(const weft_mesh *mesh, int place)
 
 weft_result weft_mesh_coordinates(const weft_mesh *mesh, int place, weft_coordinates *coordinates_out)
 {
+    if (!mesh || !coordinates_out)
+        return weft__fail(WEFT_E_INVALID, "coordinates without a mesh, or without a place for them");
     WEFT_TRY(check_place(mesh, place));
     *coordinates_out = (weft_coordinates){
         .tp = weft__grid_coordinate(&mesh->dense, WEFT__TP, place),
@@ -252,6 +260,8 @@ weft_result weft_mesh_coordinates(const weft_mesh *mesh, int place, weft_coordin
 
 weft_result weft_mesh_place(const weft_mesh *mesh, const weft_coordinates *coordinates, int *place_out)
 {
+    if (!mesh || !coordinates || !place_out)
+        return weft__fail(WEFT_E_INVALID, "a place of a mesh without the mesh, its coordinates, or room for it");
     const int wanted[WEFT__DIMS] = {[WEFT__TP] = coordinates->tp,
                                     [WEFT__CP] = coordinates->cp,
                                     [WEFT__DP] = coordinates->dp,
@@ -270,8 +280,10 @@ weft_result weft_mesh_place(const weft_mesh *mesh, const weft_coordinates *coord
 weft_result weft_mesh_group(const weft_mesh *mesh, weft_axes axes, int index, int *places_out)
 {
     const weft__grid *grid;
-    unsigned mask;
+    unsigned mask = 0;
     WEFT_TRY(need_grid(mesh, axes, &grid, &mask));
+    if (!places_out)
+        return weft__fail(WEFT_E_INVALID, "a group of a mesh without a place for it");
     int groups = weft_mesh_groups(mesh, axes);
     if (index < 0 || index >= groups)
         return weft__fail(WEFT_E_RANGE, "there is no group %d among %d", index, groups);
@@ -282,9 +294,11 @@ weft_result weft_mesh_group(const weft_mesh *mesh, weft_axes axes, int index, in
 weft_result weft_mesh_group_of(const weft_mesh *mesh, weft_axes axes, int place, int *index_out, int *member_out)
 {
     const weft__grid *grid;
-    unsigned mask;
+    unsigned mask = 0;
     int index, member;
     WEFT_TRY(need_grid(mesh, axes, &grid, &mask));
+    if (!index_out)
+        return weft__fail(WEFT_E_INVALID, "which group of a mesh, without a place for it");
     WEFT_TRY(check_place(mesh, place));
     weft__grid_group_of(grid, mask, place, &index, &member);
     *index_out = index;

@@ -60,6 +60,8 @@ char *weft_pus_text(const weft_pus *pus, char *text, size_t bytes)
 weft_result weft_pus_of_thread(weft_pus *pus_out)
 {
     weft_pus pus = {{0}};
+    if (!pus_out)
+        return weft__fail(WEFT_E_INVALID, "the PUs of a thread without a place for them");
     if (sched_getaffinity(0, sizeof pus, (cpu_set_t *)&pus) != 0)
         return weft__fail_errno("cannot ask on which PUs this thread may run");
     *pus_out = pus;

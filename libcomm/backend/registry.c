@@ -10,11 +10,13 @@
 
 #include "backend/modules.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "world.h"
 
 static const weft_backend *const built_in[] = {&weft__backend_self, &weft__backend_local, &weft__backend_host};
 
-_Static_assert(sizeof built_in / sizeof *built_in <= WEFT__BACKENDS, "there is room for what is built in");
+enum { BUILT_IN = sizeof built_in / sizeof *built_in };
+_Static_assert(BUILT_IN <= WEFT__BACKENDS, "there is room for what is built in");
 
 /* ------------------------------------------------------------------------------------------- gaps in a table */
 
@@ -222,7 +224,7 @@ static weft_result check_table(const weft_backend *given)
 static void register_built_in(void)
 {
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
+    for (int i = 0; i < BUILT_IN; i++)
         (void)append(built_in[i]);
     pthread_mutex_unlock(&lock);
 }
@@ -273,12 +275,41 @@ static weft_result open_one(weft_world *world, const weft_backend *table)
     return result;
 }
 
-/* Those that have become known since the last time. */
-static weft_result open_new(weft_world *world)
+/* It is not in this world, which goes on without: why, is told to those who ask. */
+static void leave_out(weft_world *world, int index)
 {
-    int count = atomic_load(&table_count);
-    while (world->backends_tried < count)
-        WEFT_TRY(open_one(world, &tables[world->backends_tried++]));
+    weft__backend_trial *trial = &world->backend_trials[index];
+    trial->state = WEFT__BACKEND_LEFT_OUT;
+    snprintf(trial->why, sizeof trial->why, "%s", weft_last_error());
+    weft__log(WEFT_LOG_WARN, "backend %s is left out: %s", tables[index].name, trial->why);
+}
+
+static weft_result try_one(weft_world *world, int index, bool is_needed)
+{
+    weft__last_error said = weft__error_keep();
+    weft_result result = open_one(world, &tables[index]);
+    if (result == WEFT_OK) {
+        world->backend_trials[index].state = WEFT__BACKEND_TRIED;
+        return WEFT_OK;
+    }
+    if (is_needed)
+        return result;
+    leave_out(world, index);
+    weft__error_restore(&said);
+    return WEFT_OK;
+}
+
+/* Those that are not open yet and may be wanted: the one of that name, or without a name all of them. `host` takes of
+ * them what it can get. */
+static weft_result open_new(weft_world *world, const char *name)
+{
+    bool any = !name || !*name || strcmp(name, weft__backend_host.name) == 0;
+    for (int i = 0; i < atomic_load(&table_count); i++) {
+        weft__backend_state state = world->backend_trials[i].state;
+        bool is_asked_for = name && strcmp(name, tables[i].name) == 0, is_built_in = i < BUILT_IN;
+        if ((state == WEFT__BACKEND_NEW && (any || is_built_in)) || (state != WEFT__BACKEND_TRIED && is_asked_for))
+            WEFT_TRY(try_one(world, i, is_asked_for || is_built_in));
+    }
     return WEFT_OK;
 }
 
@@ -297,15 +328,24 @@ weft_result weft__backends_open(weft_world *world)
     if (spans_hosts(world) || (name && *name && !is_in_table(name)))
         weft__backend_modules_load();
     world->backends = weft__alloc(WEFT__BACKENDS * sizeof *world->backends);
-    return world->backends ? open_new(world) : WEFT_E_NO_MEMORY;
+    world->backend_trials = weft__alloc(WEFT__BACKENDS * sizeof *world->backend_trials);
+    return world->backends && world->backend_trials ? open_new(world, name) : WEFT_E_NO_MEMORY;
 }
 
-weft_result weft__backends_renew(weft_world *world)
+weft_result weft__backends_renew(weft_world *world, const char *name)
 {
     weft__progress_enter(world);
-    weft_result result = open_new(world);
+    weft_result result = open_new(world, name);
     weft__progress_leave(world);
     return result;
+}
+
+void weft__backends_tell_left_out(const weft_world *world,
+                                  void (*tell)(void *cookie, const char *name, const char *why), void *cookie)
+{
+    for (int i = 0; i < atomic_load(&table_count); i++)
+        if (world->backend_trials[i].state == WEFT__BACKEND_LEFT_OUT)
+            tell(cookie, tables[i].name, world->backend_trials[i].why);
 }
 
 void weft__backends_close(weft_world *world)
@@ -315,7 +355,9 @@ void weft__backends_close(weft_world *world)
         b->table->close(b->state);
     }
     free(world->backends);
+    free(world->backend_trials);
     world->backends = NULL;
+    world->backend_trials = NULL;
 }
 
 static bool can_serve(const weft__backend_instance *b, const weft_backend_question *question, uint32_t comm_flags,
@@ -339,7 +381,7 @@ static bool share_memory(const weft_world *world, const int *ranks, int count)
 static weft_result find_all(weft_world *world)
 {
     weft__backend_modules_load();
-    return weft__backends_renew(world);
+    return weft__backends_renew(world, NULL);
 }
 
 static weft_result find_modules(weft_world *world, const char *name)
@@ -348,7 +390,7 @@ static weft_result find_modules(weft_world *world, const char *name)
         weft__backend_modules_load();
     if (!is_in_table(name))
         return refuse_name(name);
-    return weft__backends_renew(world);
+    return weft__backends_renew(world, name);
 }
 
 weft_result weft__backends_choose(weft_world *world, const weft_comm_config *config, const int *ranks, int count,

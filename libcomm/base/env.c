@@ -78,7 +78,10 @@ static weft_result read_number(const char *name, const char *text, long lowest, 
     char *end;
     errno = 0;
     *value = strtol(text, &end, 10);
-    if (errno || end == text || *end || *value < lowest || *value > INT_MAX)
+    bool is_number = end != text && !*end;
+    if (is_number && *value > INT_MAX) /* or strtol() could not tell it */
+        return weft__fail(WEFT_E_INVALID, "%s is '%s', more than %d", name, text, INT_MAX);
+    if (errno || !is_number || *value < lowest)
         return weft__fail(WEFT_E_INVALID, "%s is '%s', not a whole number of %ld or more", name, text, lowest);
     return WEFT_OK;
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -146,13 +147,23 @@ static bool bind_to(int fd, const weft__endpoint *endpoint)
     return bind(fd, (const struct sockaddr *)&endpoint->where, endpoint->length) == 0;
 }
 
-/* A path that nobody listens at was left by a process that was killed. */
+static bool is_socket(const char *path)
+{
+    struct stat there;
+    return lstat(path, &there) == 0 && S_ISSOCK(there.st_mode);
+}
+
+/* A socket that nobody listens at was left by a process that was killed. */
 static bool take_over(int fd, const weft__endpoint *endpoint)
 {
     const char *path = ((const struct sockaddr_un *)(const void *)&endpoint->where)->sun_path;
     weft__endpoint local;
     if (endpoint->where.ss_family != AF_UNIX || !*path)
         return false;
+    if (!is_socket(path)) {
+        errno = ENOTSOCK;
+        return false;
+    }
     int other = weft__endpoint_connect(endpoint, NULL, 0, &local);
     if (other >= 0)
         close(other);

@@ -28,7 +28,8 @@ bool weft__endpoint_equal_host(const weft__endpoint *a, const weft__endpoint *b)
 /* "10.0.0.1:4000", "[::1]:4000", "/path", "@name". Returns @p text. */
 const char *weft__endpoint_text(const weft__endpoint *endpoint, char text[WEFT__ENDPOINT_TEXT]);
 
-/* A listening socket, or -1 with errno. A path that nobody listens at any more is taken over. */
+/* A listening socket, or -1 with errno. A socket in the file system that nobody listens at any more is taken over;
+ * ENOTSOCK: something else has its name. */
 int weft__endpoint_listen(const weft__endpoint *endpoint);
 /* Connected, or -1 with errno; ETIMEDOUT at the deadline. @p from: leave by that address; NULL = as the kernel
  * routes. *local_out: the address that was left by, even in failure, if there was one (length 0: none). */

@@ -114,6 +114,9 @@ static weft_result listen_for_ranks(weft__rendezvous *z)
         WEFT_TRY(try_to_listen(z, &z->listener));
         if (z->listener >= 0)
             return WEFT_OK;
+        if (errno == ENOTSOCK)
+            return weft__fail(WEFT_E_SYSTEM, "rank 0 cannot listen at %s: there is something, which is no socket",
+                              z->text);
         uint64_t now = weft__now_ns();
         if (errno != EADDRINUSE || now >= end_ns)
             return weft__fail_errno("rank 0 cannot listen at %s", z->text);

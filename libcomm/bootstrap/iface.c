@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/error.h"
 
 /* The place in the list of the first word that fits @p name; -1 = none does. */
@@ -87,14 +88,27 @@ static weft_result list_all(weft__iface *ifaces, int *count)
     return WEFT_OK;
 }
 
+/* An interface has an entry for each of its addresses. */
+static bool is_first_of_its_name(const weft__iface *ifaces, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (strcmp(ifaces[j].name, ifaces[i].name) == 0)
+            return false;
+    return true;
+}
+
+/* The list stands in an address, where WEFT_IFACE may have been put. */
 static weft_result fail_none(const char *list, const weft__iface *ifaces, int count)
 {
     char names[256] = "";
     size_t used = 0;
     for (int i = 0; i < count && used < sizeof names - IF_NAMESIZE - 2; i++)
-        if (i == 0 || strcmp(ifaces[i].name, ifaces[i - 1].name) != 0)
+        if (is_first_of_its_name(ifaces, i))
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", ifaces[i].name);
-    return weft__fail(WEFT_E_NOT_FOUND, "WEFT_IFACE '%s' allows no interface that is up; there are: %s", list, names);
+    weft__env env;
+    (void)weft__env_read(&env);
+    const char *source = env.iface && strcmp(env.iface, list) == 0 ? "WEFT_IFACE" : "?iface=";
+    return weft__fail(WEFT_E_NOT_FOUND, "%s '%s' allows no interface that is up; there are: %s", source, list, names);
 }
 
 weft_result weft__iface_find(const char *list, weft__iface ifaces[WEFT__IFACES_MAX], int *count_out)

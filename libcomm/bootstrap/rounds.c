@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/pack.h"
@@ -105,14 +106,17 @@ static weft_result receive_table(const weft__rendezvous *z, size_t bytes, table 
     return hear_rank(z, from, weft__socket_receive(link, t->packed, t->count * sizeof *t->packed, deadline));
 }
 
+/* Rank 0 hears everybody out in each round, also after a failure, so that whatever comes next is heard in its place. */
 static weft_result exchange_as_root(weft__rendezvous *z, const void *mine, size_t bytes, char *all)
 {
     table t;
     weft_result result = alloc_table(&t, z->meeting.size, bytes);
     memcpy(all, mine, bytes);
-    for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
-        result =
+    for (int r = 1; r < z->meeting.size; r++) {
+        weft_result heard =
             hear_rank(z, r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
+        result = result == WEFT_OK ? heard : result;
+    }
     weft__verdict v = verdict_of(result);
     weft__rendezvous_tell(z, &v);
     if (result == WEFT_OK) {
@@ -150,13 +154,19 @@ static weft_result exchange(weft__meeting *meeting, const void *mine, size_t byt
 
 /* ------------------------------------------------------------------------------------------- verdicts, and memory */
 
-/* Rank 0 hears everybody out, also after a failure, so that whatever comes next is heard in its place. */
+/* Who has just been told that the deadline has passed answers behind it, and is told again before it gives up. */
+static uint64_t agree_until(const weft__rendezvous *z)
+{
+    uint64_t now = weft__now_ns(), deadline = z->meeting.deadline_ns;
+    return (now > deadline ? now : deadline) + WEFT__VERDICT_WAIT_NS / 8;
+}
+
 static weft_result agree_as_root(weft__rendezvous *z, weft__verdict *worst)
 {
+    uint64_t until_ns = agree_until(z);
     for (int r = 1; r < z->meeting.size; r++) {
         weft__verdict theirs;
-        weft_result heard =
-            hear_rank(z, r, weft__socket_receive(z->links[r], &theirs, sizeof theirs, z->meeting.deadline_ns));
+        weft_result heard = hear_rank(z, r, weft__socket_receive(z->links[r], &theirs, sizeof theirs, until_ns));
         if (heard != WEFT_OK)
             theirs = verdict_of(heard);
         theirs.text[sizeof theirs.text - 1] = 0;

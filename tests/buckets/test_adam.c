@@ -472,9 +472,15 @@ static void refused(rank_state *r)
     weft_adam *adam = NULL;
     weft_adam_config config = WEFT_ADAM_CONFIG_INIT;
     config.beta1 = 1;
-    CHECK_REFUSED(weft_adam_create(&r->set, 1, &config, &adam), WEFT_E_INVALID, "beta1 1");
-    config.beta1 = 0, config.epsilon = -1;
-    CHECK_REFUSED(weft_adam_create(&r->set, 1, &config, &adam), WEFT_E_INVALID, "epsilon -1");
+    CHECK_REFUSED(weft_adam_create(&r->set, 1, &config, &adam), WEFT_E_INVALID, "adam: beta1 is 1, which");
+    config.beta1 = 0, config.beta2 = -2;
+    CHECK_REFUSED(weft_adam_create(&r->set, 1, &config, &adam), WEFT_E_INVALID, "adam: beta2 is -2, which");
+    config.beta2 = 0, config.epsilon = -1;
+    CHECK_REFUSED(weft_adam_create(&r->set, 1, &config, &adam), WEFT_E_INVALID, "epsilon is -1");
+    config.epsilon = 0, config.reserved = 3;
+    CHECK_REFUSED(weft_adam_create(&r->set, 1, &config, &adam), WEFT_E_INVALID, "reserved is 3");
+    weft_buckets *const twice[] = {r->set, r->set};
+    CHECK_REFUSED(weft_adam_create(twice, 2, NULL, &adam), WEFT_E_TWICE, "set 'buckets': the list has it twice");
     CHECK_REFUSED(weft_adam_create(&r->set, 0, NULL, &adam), WEFT_E_INVALID, "no sets");
     CHECK_OK(weft_adam_create(&r->set, 1, NULL, &adam));
     weft_step s = how(NAN, 0, 0);

@@ -27,8 +27,65 @@ static void other_count(rank_state *r)
         snprintf(name, sizeof name, "p%d", i);
         add_param(r->params, name, 4, WEFT_PARAM_TIED);
     }
-    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "rank 0 has 'p0'", "in bucket 299", "rank 1 has 'p0'",
-                  "in bucket 2");
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "rank 0 has 'p3' fp32 [4]", "rank 1 has no more params");
+}
+
+/* One more, in the middle: it is what the message names, though it moves others to other places. */
+static void one_too_many(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    if (r->rank == 1)
+        add_param(r->params, "extra", 4, 0);
+    add_param(r->params, "last", 4, 0);
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "rank 0 has 'last' fp32 [4]", "rank 1 has 'extra' fp32 [4]");
+}
+
+/* ... and the last, where rank 0 has none. */
+static void one_more_at_the_end(rank_state *r)
+{
+    add_param(r->params, "first", 4, 0);
+    if (r->rank == 1)
+        add_param(r->params, "extra", 4, 0);
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "rank 0 has no more params", "rank 1 has 'extra' fp32 [4]");
+}
+
+/* The two halves of the message are never the same. */
+static void other_attributes(rank_state *r)
+{
+    static const struct {
+        weft_param change; /* what rank 1 has instead of the default */
+        const char *rank0, *rank1;
+    } cases[] = {
+        {{.grad_dtype = WEFT_BF16}, "rank 0 has 'p' fp32 [2,3], gradient fp32,", "'p' fp32 [2,3], gradient bf16"},
+        {{.contributions = 2}, "rank 0 has 'p' fp32 [2,3], gradient fp32,", "gradient fp32, 2 contributions"},
+        {{.lr_scale = 1.0000001f}, "rank 0 has 'p' fp32 [2,3], gradient fp32,", "gradient fp32, lr_scale 1.00000012"},
+        {{.flags = WEFT_PARAM_NO_DECAY}, "rank 0 has 'p' fp32 [2,3], gradient fp32,", "gradient fp32, no decay"},
+        {{.flags = WEFT_PARAM_TIED}, "rank 0 has 'p' fp32 [2,3], gradient fp32,", "gradient fp32, tied"},
+        {{.flags = WEFT_PARAM_COPY}, "rank 0 has 'p' fp32 [2,3], gradient fp32,", "gradient fp32, copy"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_param param = WEFT_PARAM_INIT, change = r->rank == 1 ? cases[i].change : param;
+        weft_params *params;
+        param.name = "p", param.shape[0] = 2, param.shape[1] = 3, param.dims = 2;
+        param.grad_dtype = change.grad_dtype, param.contributions = change.contributions;
+        param.lr_scale = change.lr_scale, param.flags = change.flags;
+        CHECK_OK(weft_params_create(&params));
+        CHECK_OK(weft_params_add(params, &param, NULL));
+        weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+        comms.shard = r->all;
+        CHECK_REFUSED(weft_buckets_create(params, &comms, NULL, &r->set), WEFT_E_MISMATCH, cases[i].rank0,
+                      cases[i].rank1);
+        weft_params_destroy(params);
+    }
+}
+
+static void long_names(rank_state *r)
+{
+    char name[201] = "";
+    memset(name, 'x', 200);
+    name[199] = (char)('0' + r->rank);
+    add_param(r->params, name, 4, 0);
+    CHECK_REFUSED(try_set(r, NULL), WEFT_E_MISMATCH, "xxx0' fp32 [4]", "xxx1' fp32 [4]");
 }
 
 static void other_config(rank_state *r)
@@ -80,6 +137,10 @@ TEST(ranks_that_hold_different_params_are_told_which)
     on_ranks(3, NULL, other_name);
     on_ranks(3, NULL, other_shape);
     on_ranks(2, NULL, other_count);
+    on_ranks(2, NULL, one_too_many);
+    on_ranks(2, NULL, one_more_at_the_end);
+    on_ranks(2, NULL, other_attributes);
+    on_ranks(2, NULL, long_names);
     on_ranks(2, NULL, other_config);
     on_ranks(2, NULL, other_last_bucket);
     on_ranks(2, NULL, other_set_name);
@@ -151,7 +212,7 @@ static void one_asks_wrongly(rank_state *r)
         const char *says;
     } wrong[] = {
         {{.flags = 1 << 20}, WEFT_E_INVALID, "rank 1: set 'model': unknown flags 0x100000"},
-        {{.reserved = 1}, WEFT_E_INVALID, "rank 1: set 'model': unknown flags"},
+        {{.reserved = 1}, WEFT_E_INVALID, "rank 1: set 'model': reserved is 1"},
         {{.reduction = WEFT_MAX}, WEFT_E_INVALID, "rank 1: set 'model': gradients are summed or averaged"},
         {{.size = 1}, WEFT_E_INVALID, "rank 1: weft_buckets_config"},
     };

@@ -420,6 +420,10 @@ TEST(layouts_that_cannot_be_counted_are_refused_by_name)
     config = (weft_layout_config)WEFT_LAYOUT_CONFIG_INIT;
     config.flags = 64;
     CHECK_RESULT(weft_layout_create(params, &config, &layout), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "unknown flags 0x40");
+    config.flags = 0, config.reserved = 2;
+    CHECK_RESULT(weft_layout_create(params, &config, &layout), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "reserved is 2");
     config = (weft_layout_config)WEFT_LAYOUT_CONFIG_INIT;
     config.bucket_elements = 10, config.last_bucket_elements = 11;
     CHECK_RESULT(weft_layout_create(params, &config, &layout), WEFT_E_INVALID);

@@ -111,6 +111,9 @@ TEST(what_makes_no_sense_is_refused_by_name)
     param.flags = 1 << 20;
     refused(params, param, WEFT_E_INVALID, "'w': unknown flags 0x100000");
     param = named("w");
+    param.reserved = 5;
+    refused(params, param, WEFT_E_INVALID, "'w': reserved is 5");
+    param = named("w");
     param.lr_scale = -1;
     refused(params, param, WEFT_E_INVALID, "'w': lr_scale is -1");
     uint32_t index;

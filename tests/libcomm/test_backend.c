@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <weft/backend.h>
+#include <weft/info.h>
 #include <weft/trace.h>
 
 #include "backend/registry.h"
@@ -461,7 +462,7 @@ static void learn_of_more(weft_world *world, void *argument)
         snprintf(names[i], sizeof names[i], "late%d", i);
         CHECK_OK(weft_backend_register(&(weft_backend){
             .abi_major = WEFT_BACKEND_ABI, .size = sizeof(weft_backend), .name = names[i], .open = open_nothing}));
-        CHECK_OK(weft__backends_renew(world));
+        CHECK_OK(weft__backends_renew(world, NULL));
     }
     atomic_store(&all_are_known, true);
     pthread_join(thread, NULL);
@@ -471,6 +472,73 @@ TEST(a_backend_may_become_known_while_others_are_chosen)
 {
     ranks_as_processes(2, NULL, learn_of_more, NULL);
 }
+
+/* ------------------------------------------------------------------------------------------- what cannot be opened */
+
+static _Atomic int broken_opened;
+
+static weft_result open_broken(weft_world *world, void **state_out)
+{
+    (void)world, (void)state_out;
+    broken_opened++;
+    return weft_backend_error(WEFT_E_SYSTEM, "broken: there is nothing left of it");
+}
+
+static void look_for_broken(void *cookie, const weft_info *info)
+{
+    bool *seen = cookie;
+    if (info->kind != WEFT_INFO_BACKEND || strcmp(info->name, "broken") != 0)
+        return;
+    CHECK_STR(info->value, "left out");
+    CHECK_STR(info->note, "broken: there is nothing left of it");
+    *seen = true;
+}
+
+static void goes_on_without(weft_world *world, void *argument)
+{
+    (void)argument;
+    bool seen = false;
+    weft_comm *comm;
+    CHECK_INT(broken_opened, 1);
+    CHECK_OK(weft_info_tell(world, look_for_broken, &seen));
+    CHECK(seen);
+    CHECK_INT(broken_opened, 1);
+    CHECK_OK(make_comm(world, NULL, 0, &comm));
+    weft_comm_destroy(comm);
+    CHECK_RESULT(make_comm(world, "broken", 0, &comm), WEFT_E_SYSTEM);
+    CHECK_HAS(weft_last_error(), "broken: there is nothing left of it");
+}
+
+static void wants_another(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm;
+    CHECK_OK(make_comm(world, NULL, 0, &comm));
+    CHECK_STR(weft_comm_backend(comm), "local");
+    CHECK_INT(broken_opened, 0);
+    weft_comm_destroy(comm);
+}
+
+static weft_result never(weft_world *world, void *argument)
+{
+    (void)world, (void)argument;
+    return WEFT_E_BUG;
+}
+
+TEST(a_backend_that_fails_to_open_is_left_out_unless_it_was_asked_for)
+{
+    mute();
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    CHECK_OK(weft_backend_register(&(weft_backend){HEAD("broken"), .query = query_collectives, .open = open_broken}));
+    ranks_as_processes(2, NULL, goes_on_without, NULL);
+    config.backend = "local"; /* so nobody looks at others */
+    ranks_as_processes(2, &config, wants_another, NULL);
+    config.backend = "broken";
+    CHECK_RESULT(weft_team_run(2, &config, never, NULL), WEFT_E_SYSTEM);
+    CHECK_HAS(weft_last_error(), "broken: there is nothing left of it");
+}
+
+/* ------------------------------------------------------------------------------------------- tables */
 
 TEST(tables_that_make_no_sense_are_refused)
 {

@@ -101,6 +101,16 @@ TEST(the_environment_is_read_and_checked)
     setenv("WEFT_RANK", "3x", 1);
     CHECK_RESULT(weft__env_read(&env), WEFT_E_INVALID);
     CHECK_HAS(weft_last_error(), "WEFT_RANK is '3x'");
+    setenv("WEFT_RANK", "-99999999999999999999", 1);
+    CHECK_RESULT(weft__env_read(&env), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "not a whole number of 0 or more");
+    static const char *const too_large[] = {"2147483648", "99999999999999999999"};
+    for (int i = 0; i < 2; i++) {
+        setenv("WEFT_RANK", too_large[i], 1);
+        CHECK_RESULT(weft__env_read(&env), WEFT_E_INVALID);
+        CHECK_HAS(weft_last_error(), too_large[i]);
+        CHECK_HAS(weft_last_error(), "more than 2147483647");
+    }
     setenv("WEFT_RANK", "0", 1);
     setenv("WEFT_LOG", "loud", 1);
     CHECK_RESULT(weft__env_read(&env), WEFT_E_INVALID);

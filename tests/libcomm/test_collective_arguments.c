@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What collectives refuse, and what callers of other versions ask for. */
 #include <stddef.h>
+#include <weft/composed.h>
 
 #include "harness/ranks.h"
 
@@ -42,6 +43,52 @@ TEST(wrong_arguments_are_named_and_harmless)
 {
     weft_log_set(WEFT_LOG_ERROR, NULL, NULL);
     ranks_as_threads(2, NULL, refusals, NULL);
+}
+
+/* Whoever looks at the work instead of the result finishes nothing, and nothing that belongs to somebody else. */
+static void nothing_starts(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { NOBODY = 9 };
+    weft_comm *comm = all_ranks(world, "nothing", NULL);
+    const weft_stream device = {.kind = 7};
+    const weft_p2p to_nobody = {.kind = WEFT_SEND, .peer = NOBODY, .dtype = WEFT_FP32};
+    weft_collective what = WEFT_COLLECTIVE_INIT;
+    weft_p2p_batch batch = WEFT_P2P_BATCH_INIT;
+    float v[4] = {0};
+    size_t zeros[2] = {0};
+    weft_work w[14];
+    memset(w, 0x11, sizeof w);
+    what.flags = 0x80;
+    batch.messages = &to_nobody;
+    batch.count = 1;
+    const weft_result results[] = {
+        weft_collective_start(comm, &what, WEFT_STREAM_HOST, &w[0]),
+        weft_collective_start(comm, NULL, WEFT_STREAM_HOST, &w[1]),
+        weft_all_reduce_start(comm, NULL, v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &w[2]),
+        weft_reduce_scatter_start(comm, NULL, v, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST, &w[3]),
+        weft_all_gather_start(comm, NULL, v, 1, WEFT_FP32, WEFT_STREAM_HOST, &w[4]),
+        weft_broadcast_start(comm, v, v, 1, WEFT_FP32, NOBODY, WEFT_STREAM_HOST, &w[5]),
+        weft_reduce_start(comm, v, v, 1, WEFT_FP32, WEFT_SUM, NOBODY, WEFT_STREAM_HOST, &w[6]),
+        weft_all_to_all_start(comm, NULL, v, 1, WEFT_FP32, WEFT_STREAM_HOST, &w[7]),
+        weft_barrier_start(comm, device, &w[8]),
+        weft_p2p_start(comm, &batch, WEFT_STREAM_HOST, &w[9]),
+        weft_isend(comm, v, 1, WEFT_FP32, NOBODY, WEFT_STREAM_HOST, &w[10]),
+        weft_irecv(comm, v, 1, WEFT_FP32, NOBODY, WEFT_STREAM_HOST, &w[11]),
+        weft_gather_start(comm, v, v, 1, WEFT_FP32, NOBODY, WEFT_STREAM_HOST, &w[12]),
+        weft_all_to_allv_start(comm, v, zeros, zeros, v, zeros, zeros, WEFT_DTYPES, WEFT_STREAM_HOST, &w[13])};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        CHECK_MSG(results[i] < 0, "start %zu gave %s", i, weft_result_string(results[i]));
+        CHECK_MSG(!w[i].value, "start %zu left %#llx", i, (unsigned long long)w[i].value);
+        CHECK_RESULT(weft_work_finish(w[i], WEFT_STREAM_HOST), WEFT_E_INVALID);
+    }
+    weft_comm_destroy(comm);
+}
+
+TEST(a_start_that_fails_leaves_no_work)
+{
+    weft_log_set(WEFT_LOG_ERROR, NULL, NULL);
+    ranks_as_threads(2, NULL, nothing_starts, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------- other versions */

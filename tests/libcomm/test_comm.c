@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "harness/ranks.h"
+#include "world.h"
 
 static void pause_ms(int ms)
 {
@@ -66,6 +67,49 @@ static void pairs_in_turn(weft_world *world, void *argument)
 TEST(a_name_may_be_used_by_one_set_of_ranks_after_another)
 {
     ranks_both_ways(4, pairs_in_turn, NULL);
+}
+
+static int names_kept(const weft_world *world)
+{
+    int count = 0;
+    for (const weft__name_use *use = world->names; use; use = use->next)
+        count++;
+    return count;
+}
+
+/* Ranks 0 and 1 have forgotten names by the time at which all make comms of such names again; rank 2 has not. */
+static void many_names(weft_world *world, void *argument)
+{
+    (void)argument;
+    enum { NAMES = 700, ROUNDS = 3 };
+    char name[16];
+    weft_comm *comm, *kept;
+    for (int round = 0; round < ROUNDS; round++) {
+        CHECK_OK(weft_comm_create(world, "kept", NULL, 0, NULL, &kept));
+        for (int n = 0; n < NAMES; n++) {
+            snprintf(name, sizeof name, "name %d", n);
+            if (weft_world_rank(world) == 2)
+                break;
+            CHECK_OK(weft_comm_create(world, name, (int[]){0, 1}, 2, NULL, &comm));
+            weft_comm_destroy(comm);
+        }
+        CHECK_MSG(names_kept(world) <= NAMES / 2, "%d names are kept", names_kept(world));
+        for (int n = 0; n < NAMES; n += 100) {
+            snprintf(name, sizeof name, "name %d", n);
+            CHECK_OK(weft_comm_create(world, name, NULL, 0, NULL, &comm));
+            check_sum(comm);
+            weft_comm_destroy(comm);
+        }
+        check_sum(kept);
+        CHECK_RESULT(weft_comm_create(world, "kept", NULL, 0, NULL, &comm), WEFT_E_INVALID);
+        weft_comm_destroy(kept);
+    }
+}
+
+TEST(names_are_forgotten_when_there_are_too_many)
+{
+    quiet();
+    ranks_both_ways(3, many_names, NULL);
 }
 
 /* Rank 1 fails to come twice, for reasons that the others do not see; then all come. */

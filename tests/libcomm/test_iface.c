@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which interfaces a list allows, and in which order: on made-up hosts. */
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "bootstrap/iface.h"
 #include "harness/test.h"
@@ -67,8 +69,16 @@ TEST(a_list_that_allows_nothing_is_an_error_that_tells_what_there_is)
     weft__iface ifaces[WEFT__IFACES_MAX];
     int count;
     CHECK_RESULT(weft__iface_find("=no-such-iface", ifaces, &count), WEFT_E_NOT_FOUND);
-    CHECK_HAS(weft_last_error(), "'=no-such-iface'");
+    CHECK_HAS(weft_last_error(), "?iface= '=no-such-iface' allows");
     CHECK_HAS(weft_last_error(), "there are: lo");
+    const char *first = strstr(weft_last_error(), "lo"); /* it has an address of each kind, maybe behind all others' */
+    for (const char *next = first + 2; (next = strstr(next, ", lo")); next += 4)
+        CHECK_MSG(next[4] && next[4] != ',', "lo is named twice: %s", weft_last_error());
+    setenv("WEFT_IFACE", "=no-such-iface", 1);
+    CHECK_RESULT(weft__iface_find("=no-such-iface", ifaces, &count), WEFT_E_NOT_FOUND);
+    CHECK_HAS(weft_last_error(), "WEFT_IFACE '=no-such-iface' allows");
+    CHECK_RESULT(weft__iface_find("=nor-such", ifaces, &count), WEFT_E_NOT_FOUND);
+    CHECK_HAS(weft_last_error(), "?iface= '=nor-such' allows");
     CHECK_OK(weft__iface_find("=lo", ifaces, &count));
     CHECK(weft__endpoint_loopback(&ifaces[0].address));
 }

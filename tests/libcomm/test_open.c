@@ -125,6 +125,20 @@ TEST_LIMIT(what_one_rank_is_told_wrongly_all_are_told_at_once, LIMIT_S)
         }
 }
 
+/* As in the environment, where an empty variable is none. */
+TEST(an_empty_name_of_the_folder_of_traces_is_none)
+{
+    weft_world *world;
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rank = 0, config.ranks = 1;
+    config.trace = "";
+    CHECK_OK(weft_world_open(&config, &world));
+    weft_world_close(world);
+    setenv("WEFT_TRACE", "/dev/null/trace", 1);
+    CHECK_OK(weft_world_open(&config, &world));
+    weft_world_close(world);
+}
+
 TEST_LIMIT(a_thread_that_does_not_know_its_rank_ends_its_team, LIMIT_S)
 {
     quiet();

@@ -97,6 +97,39 @@ TEST_LIMIT(a_rank_outside_the_world_is_everybodys_verdict, 25)
     meeters_run(m, RANKS, WEFT_E_MISMATCH, "a process says that it is rank 7 of 5 (pid ");
 }
 
+/* Nobody listens at a file either. */
+TEST(a_file_at_the_place_to_meet_is_left_alone)
+{
+    char path[] = "/tmp/weft-file-XXXXXX", text[16] = "";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0 && write(fd, "precious", 8) == 8);
+    meeter m[1];
+    meeters_make(m, 1, path);
+    m[0].size = 2;
+    meeters_run(m, 1, WEFT_E_SYSTEM, "which is no socket");
+    CHECK_INT(pread(fd, text, sizeof text, 0), 8);
+    CHECK_STR(text, "precious");
+    CHECK_INT(access(path, F_OK), 0);
+    CHECK_INT(unlink(path), 0);
+    close(fd);
+}
+
+TEST(a_socket_that_a_dead_process_left_is_taken_over)
+{
+    char folder[] = "/tmp/weft-dead-XXXXXX", path[64];
+    weft__endpoint where;
+    CHECK(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/meet", folder);
+    CHECK_OK(weft__endpoint_unix(path, &where));
+    close(weft__endpoint_listen(&where));
+    CHECK_INT(access(path, F_OK), 0);
+    meeter m[2];
+    meeters_make(m, 2, path);
+    meeters_run(m, 2, WEFT_OK, NULL);
+    CHECK(access(path, F_OK) != 0);
+    CHECK_INT(rmdir(folder), 0);
+}
+
 TEST(missing_ranks_are_named_at_the_deadline)
 {
     meeting_run runs[PLACES];
@@ -181,7 +214,7 @@ TEST(ranks_meet_through_the_interface_that_is_asked_for)
     meeters_run(m, RANKS, WEFT_OK, NULL);
     snprintf(address, sizeof address, "tcp://127.0.0.1:%d?iface==no-such", reserve_port());
     meeters_make(m, RANKS, address);
-    meeters_run(m, RANKS, WEFT_E_NOT_FOUND, "WEFT_IFACE '=no-such' allows no interface that is up; there are: ");
+    meeters_run(m, RANKS, WEFT_E_NOT_FOUND, "?iface= '=no-such' allows no interface that is up; there are: ");
 }
 
 /* ------------------------------------------------------------------------------------------- ends and signals */
@@ -221,6 +254,52 @@ TEST_LIMIT(another_protocol_is_everybodys_verdict, 20)
     meeters_wait(&run);
     close(fd);
     meeters_expect(&run, WEFT_E_MISMATCH, "rank 2 speaks protocol 6, rank 0 protocol 5: different versions of weft");
+}
+
+/* Neither rank 0, which has waited for it, nor a rank that rank 0 has told too late. */
+static void expect_blame(weft__meeting *meeting, weft_result result)
+{
+    for (int round = 0; round < 3; round++) {
+        result = weft__meeting_agree(meeting, result);
+        CHECK_INT(result, WEFT_E_TIMEOUT);
+        CHECK_HAS(weft_last_error(), "rank 3 did not answer while the ranks met");
+    }
+}
+
+static void stop_before_the_exchange(weft__meeting *meeting)
+{
+    int numbers[RANKS];
+    if (meeting->rank == 3)
+        raise(SIGSTOP);
+    expect_blame(meeting, meeting->calls->exchange(meeting, &meeting->rank, sizeof meeting->rank, numbers));
+}
+
+static void stop_before_agreeing(weft__meeting *meeting)
+{
+    exchange_numbers(meeting);
+    if (meeting->rank == 3)
+        raise(SIGSTOP);
+    expect_blame(meeting, WEFT_OK);
+}
+
+TEST_LIMIT(a_rank_that_is_stopped_is_the_one_that_all_name, 30)
+{
+    void (*const bodies[])(weft__meeting * meeting) = {stop_before_the_exchange, stop_before_agreeing};
+    meeting_run runs[4];
+    for (size_t n = 0; n < 4; n++) {
+        meeter m[RANKS];
+        meeters_make(m, RANKS, place(n / 2 ? 2 : 0));
+        for (int i = 0; i < RANKS; i++)
+            m[i].body = bodies[n % 2], m[i].timeout_ms = 1500;
+        runs[n] = meeters_start(m, RANKS);
+    }
+    for (size_t n = 0; n < 4; n++) {
+        for (int r = 0; r < RANKS; r++)
+            if (r != 3)
+                ranks_expect_passed(&runs[n].group, r);
+        CHECK_INT(kill(runs[n].group.pid[3], SIGKILL), 0);
+        ranks_wait(&runs[n].group, 3);
+    }
 }
 
 static void on_alarm(int signal)

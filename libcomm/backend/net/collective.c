@@ -151,6 +151,30 @@ static unsigned move_lanes(weft__net_comm *nc)
 
 /* ------------------------------------------------------------------------------------------- beginning, ending */
 
+/* Members may be ahead by both steps: what follows is ready with what is exchanged first where there is nothing to sum
+ * or to relay. So all is asked for before anything is taken. */
+static void expect_all(weft__net_comm *nc)
+{
+    for (int i = 1; i < 2 * nc->count; i++) {
+        int member = (nc->rank + i) % nc->count, step = i / nc->count;
+        weft__net_parcel *parcel = &nc->plan.in[step * nc->count + member];
+        if (in_use(parcel))
+            weft__net_lane_expect(weft__net_lane_of(nc, member, 0), parcel);
+    }
+    for (int i = 1; i < nc->count && !nc->failed; i++)
+        weft__net_lane_take(weft__net_lane_of(nc, (nc->rank + i) % nc->count, 0));
+}
+
+static void send_all(weft__net_comm *nc)
+{
+    for (int i = 1; i < 2 * nc->count && !nc->failed; i++) {
+        int member = (nc->rank + i) % nc->count, step = i / nc->count;
+        weft__net_parcel *parcel = &nc->plan.out[step * nc->count + member];
+        if (in_use(parcel))
+            weft__net_lane_send(weft__net_lane_of(nc, member, 0), parcel);
+    }
+}
+
 /* Those that receive first tell how much they take along with what they send. */
 static void begin(weft__net_comm *nc, weft_op *op)
 {
@@ -159,18 +183,8 @@ static void begin(weft__net_comm *nc, weft_op *op)
     op->last_arrival = weft__net_ticks(nc->net);
     op->late_rank = nc->ranks[nc->rank];
     weft__net_plan_make(nc, op);
-    for (int way = 0; way < 2; way++)
-        for (int i = 1; i < 2 * nc->count && !nc->failed; i++) {
-            int member = (nc->rank + i) % nc->count, step = i / nc->count;
-            weft__net_parcel *parcels = way ? nc->plan.out : nc->plan.in;
-            weft__net_parcel *parcel = &parcels[step * nc->count + member];
-            if (!in_use(parcel))
-                continue;
-            if (way)
-                weft__net_lane_send(weft__net_lane_of(nc, member, 0), parcel);
-            else
-                weft__net_lane_expect(weft__net_lane_of(nc, member, 0), parcel);
-        }
+    expect_all(nc);
+    send_all(nc);
 }
 
 static bool is_done(const weft__net_plan *plan)

@@ -327,6 +327,10 @@ void weft__net_lane_expect(weft__net_lane *lane, weft__net_parcel *parcel)
     put(&lane->in, parcel);
     if (!lane->edge)
         lane->edge = parcel;
+}
+
+void weft__net_lane_take(weft__net_lane *lane)
+{
     (void)take_from_stash(lane);
     weft__net_look_for_failure(lane->nc, lane->member);
     announce(lane);

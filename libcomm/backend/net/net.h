@@ -139,7 +139,9 @@ size_t weft__net_lane_memory(const weft__net_comm *nc);
 /* Hand over a parcel, filled but for `next`, `done`, `begun`. Ends are told to the file of its stream:
  * weft__net_collective_ended(), weft__net_p2p_ended(). */
 void weft__net_lane_send(weft__net_lane *lane, weft__net_parcel *parcel);
+/* What has come already stays where it is until weft__net_lane_take(): a second parcel may have come with the first. */
 void weft__net_lane_expect(weft__net_lane *lane, weft__net_parcel *parcel);
+void weft__net_lane_take(weft__net_lane *lane);
 /* Go on, as parcels have become ready or the carrier has let go of slots. */
 unsigned weft__net_lane_move(weft__net_lane *lane);
 /* The member has room as far as that; what it said last may come first. */

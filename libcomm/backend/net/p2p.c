@@ -45,10 +45,12 @@ void weft__net_p2p_start(weft__net_comm *nc, weft_op *op)
             continue;
         handed++;
         weft__net_lane *lane = weft__net_lane_of(nc, m->peer, 1 + m->channel);
-        if (m->kind == WEFT_SEND)
+        if (m->kind == WEFT_SEND) {
             weft__net_lane_send(lane, &parcels[i]);
-        else
-            weft__net_lane_expect(lane, &parcels[i]);
+            continue;
+        }
+        weft__net_lane_expect(lane, &parcels[i]);
+        weft__net_lane_take(lane);
     }
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX as one world uses it: a context and a worker of its own, configured by call, never through the environment. */
+#include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "fabric.h"
 #include "ucx.h"
@@ -21,6 +24,8 @@ static weft_result fail(ucs_status_t status, const char *what)
     const char *why = ucs_status_string(status);
     if (status == UCS_ERR_NO_MEMORY)
         return weft_backend_error(WEFT_E_NO_MEMORY, "ucx: cannot %s: %s", what, why);
+    if (status == UCS_ERR_IO_ERROR || status == UCS_ERR_SHMEM_SEGMENT || status == UCS_ERR_NO_RESOURCE)
+        return weft_backend_error(WEFT_E_SYSTEM, "ucx: cannot %s: %s", what, why);
     weft_backend_log(WEFT_LOG_WARN,
                      "backend ucx is left out: it cannot %s: %s (UCX_TLS and UCX_NET_DEVICES say by what "
                      "means)",
@@ -72,6 +77,36 @@ static void look_for_fabric(ucp_context_h context)
                          name);
 }
 
+/* Descriptors that this process has open, of @p most; 0: nobody can tell. */
+static size_t count_descriptors(size_t most)
+{
+    size_t count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    if (!all)
+        return errno == EMFILE ? most : 0;
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count > 3 ? count - 3 : 0; /* ".", "..", and its own */
+}
+
+/* Where a context and a worker find too few, UCX 1.13 may end the process (an assertion). With one interface they keep
+ * 20, two for each other, and on their way they take some more. */
+static weft_result need_descriptors(void)
+{
+    enum { NEEDED = 32 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return WEFT_OK;
+    size_t most = (size_t)limit.rlim_cur, open = count_descriptors(most);
+    if (most >= open && most - open >= NEEDED)
+        return WEFT_OK;
+    return weft_backend_error(WEFT_E_SYSTEM,
+                              "ucx: it needs %d descriptors, and this process has %zu open of the %zu that it may "
+                              "have (ulimit -n)",
+                              NEEDED, open, most);
+}
+
 static weft_result try_context(weft__ucx *ucx, const char *transports, const char *zcopy)
 {
     ucp_config_t *config;
@@ -120,7 +155,9 @@ static bool may_choose(void)
 
 static weft_result make_context_with_worker(weft__ucx *ucx)
 {
-    weft_result result = make_context(ucx, NULL);
+    weft_result result = need_descriptors();
+    if (result == WEFT_OK)
+        result = make_context(ucx, NULL);
     if (result != WEFT_OK)
         return result;
     ucs_status_t status = create_worker(ucx);

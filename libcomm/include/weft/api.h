@@ -45,6 +45,10 @@
  *   Hot: no allocation, no lock, no log; one system call at most, to wake a sleeper.
  *   Ownership: borrowed (the caller keeps it; it must outlive what is named), copied, taken (it is weft's from here
  *   on), given (release it with the call that is named).
- *   Errors: the codes by name; any call may also return E_FORKED in a child of fork(). */
+ *   Errors: the codes by name; any call may also return E_FORKED in a child of fork().
+ *
+ * A call that returns weft_result answers E_INVALID to NULL where it needs an object or a place for what it gives. One
+ * that returns anything else, a question to an object, needs a valid one, unless its comment says what NULL gives; what
+ * ends an object takes NULL. */
 
 #endif

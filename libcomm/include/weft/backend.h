@@ -175,8 +175,9 @@ typedef struct weft_backend {
 
     /** Can this backend serve these ranks, and how? Fills @p facts, whose size is set. */
     weft_result (*query)(const weft_backend_question *question, weft_backend_facts *facts);
-    /** State for one world; *state_out is handed to the calls below. E_UNSUPPORTED: not in this world, which goes on
-     *  without it; any other failure is that of opening the world. */
+    /** State for one world; *state_out is handed to the calls below. A world whose config names a backend opens
+     *  others only when a comm names them. E_UNSUPPORTED: not in this world. Any other failure is that of opening the
+     *  world, or of making the comm, that names this backend; others do without, and weft_info_tell() says why. */
     weft_result (*open)(weft_world *world, void **state_out);
     void (*close)(void *state);
     /** Make what this rank needs for a comm, and write what its members must know to @p card: card_bytes, zeroed. What

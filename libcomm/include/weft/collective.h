@@ -65,7 +65,7 @@ typedef struct weft_collective {
 
 /** Start @p what after everything queued on @p after (on the host: now). The buffers are weft's until the work is
  *  finished.
- *  @param what  copied.   @param work_out  given, release with weft_work_finish().
+ *  @param what  copied.   @param work_out  given, release with weft_work_finish(); WEFT_WORK_NONE on failure.
  *  Threads: one at a time for the comm.  Blocks: never.  Hot.  Collective.
  *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED, E_TWICE (what->after is stale), E_BUSY (as many works in flight as the
  *  comm has: finish one first), and the error of a comm that has failed. */

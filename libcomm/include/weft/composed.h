@@ -26,7 +26,8 @@
 WEFT_BEGIN_DECLS
 
 /** recv[r * count + i] = send[i] of rank r, on the root; recv is written there only.
- *  @param work_out  given, release with weft_work_finish(); the buffers are borrowed until then.
+ *  @param work_out  given, release with weft_work_finish(); the buffers are borrowed until then. WEFT_WORK_NONE on
+ *                   failure.
  *  Threads: one at a time for the comm.  Blocks: never.  Hot.  Collective.
  *  Errors: E_INVALID, E_RANGE, E_UNSUPPORTED (no p2p on this comm), E_BUSY, and the error of a comm that has failed. */
 WEFT_API WEFT_NODISCARD weft_result weft_gather_start(weft_comm *comm, const void *send, void *recv, size_t count,

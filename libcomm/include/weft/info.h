@@ -11,7 +11,8 @@ typedef enum weft_info_kind {
                              moves before what it overwrites is stored past the caches; "GPUs": how many the process
                              sees, or "none" and why. */
     WEFT_INFO_MODULE,   /**< A file that may hold a backend or a device: "loaded", or why it is left out. */
-    WEFT_INFO_BACKEND,  /**< What it can do for the ranks of the world: "collectives, messages, ordered sums". */
+    WEFT_INFO_BACKEND,  /**< What it can do for the ranks of the world: "collectives, messages, ordered sums"; or why it
+                             is left out. */
     WEFT_INFO_CHOICE,   /**< Members of a comm, "0-3": the backend that would carry it. */
     WEFT_INFO_VARIABLE, /**< Of the environment: its value in force. */
     WEFT_INFO_SETTING   /**< Of a library below a backend: its version, or what it is set to, as the backend says. */

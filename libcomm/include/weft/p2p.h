@@ -53,7 +53,7 @@ typedef struct weft_p2p_batch {
 #define WEFT_P2P_BATCH_INIT WEFT_SIZED_INIT(weft_p2p_batch)
 
 /** Start a batch. Receives and sends go on together, whatever their order in it.
- *  @param batch  copied.   @param work_out  given, release with weft_work_finish().
+ *  @param batch  copied.   @param work_out  given, release with weft_work_finish(); WEFT_WORK_NONE on failure.
  *  Threads: one at a time for the comm.  Blocks: never.  Hot.
  *  Errors: E_INVALID (also: a send to this rank without its receive), E_RANGE, E_TWICE (batch->after was finished
  *  before), E_UNSUPPORTED (no p2p on this comm), E_BUSY, and the error of a comm that has failed. */

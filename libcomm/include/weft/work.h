@@ -9,7 +9,8 @@ WEFT_BEGIN_DECLS
 
 /** One started operation. A value, not a pointer: copying it copies the name, not the operation. Zero is no work.
  *  A work that was finished, or whose comm is gone, is stale: using it is E_TWICE and touches nothing, as long as the
- *  world it came from is open. */
+ *  world it came from is open. A start that fails leaves WEFT_WORK_NONE, whatever was there: to use that is
+ *  E_INVALID. */
 typedef struct weft_work {
     uint64_t value;
 } weft_work;

@@ -18,7 +18,7 @@ typedef struct weft_world_config {
     const char *rendezvous;         /**< Copied. Where ranks meet; NULL = WEFT_RENDEZVOUS, else the launcher's. */
     const char *host_id;            /**< Copied. Equal text = same host, for placement; NULL = WEFT_HOST_ID. */
     const char *backend;            /**< Copied. For comms that name none; NULL = WEFT_BACKEND, else chosen. */
-    const char *trace;              /**< Copied. Folder of trace files; NULL = WEFT_TRACE, else none. */
+    const char *trace;              /**< Copied. Folder of trace files; NULL = WEFT_TRACE, else none; "" = none. */
     uint32_t timeout_ms;            /**< Of every operation; 0 = WEFT_TIMEOUT_MS, else 600 000. */
     uint32_t rendezvous_timeout_ms; /**< Of meeting and making comms; 0 = WEFT_RENDEZVOUS_TIMEOUT_MS, else 120 000. */
     uint64_t heap_bytes;            /**< Address space kept for weft_memory_alloc(); 0 = WEFT_HEAP_MIB, else the

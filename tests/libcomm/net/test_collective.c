@@ -2,6 +2,7 @@
 /* Every collective between hosts gives the bits that its definition gives: over the ranks in their order, as if they
  * were on one machine. */
 #include <stdlib.h>
+#include <weft/composed.h>
 
 #include "../trial.h"
 #include "harness/ranks.h"
@@ -120,4 +121,60 @@ TEST(a_rank_may_run_ahead)
 {
     need_carrier();
     ranks_as_processes(3, NULL, root_runs_ahead, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------- nothing to say */
+
+enum { RANKS = 16 };
+
+/* What is cut into slices, of which the last ranks have none. */
+static const weft_collective_kind in_slices[] = {WEFT_ALL_REDUCE, WEFT_REDUCE, WEFT_BROADCAST};
+
+static void try_late(weft_world *world, weft_comm *comm, trial t, int late)
+{
+    t.root = (late + t.root) % weft_comm_size(comm);
+    if (weft_comm_rank(comm) == late)
+        pause_ms(1); /* the others are as far ahead as they can be */
+    try_one(world, comm, &t);
+}
+
+/* Each rank sends to the next alone. */
+static void send_to_next(weft_comm *comm)
+{
+    int rank = weft_comm_rank(comm), ranks = weft_comm_size(comm), value = rank, got = -1;
+    size_t *zeros = calloc(2 * (size_t)ranks, sizeof *zeros), *sent = calloc((size_t)ranks, sizeof *sent);
+    size_t *received = calloc((size_t)ranks, sizeof *received);
+    sent[(rank + 1) % ranks] = received[(rank + ranks - 1) % ranks] = 1;
+    if (rank % 7 == 3)
+        pause_ms(1);
+    CHECK_OK(weft_all_to_allv_run(comm, &value, sent, zeros, &got, received, zeros, WEFT_INT32, WEFT_STREAM_HOST));
+    CHECK_INT(got, (rank + ranks - 1) % ranks);
+    free(zeros);
+    free(sent);
+    free(received);
+}
+
+static void empty_slices(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_over(world, carrier(), "little to say");
+    int ranks = weft_comm_size(comm), turn = 0;
+    for (size_t k = 0; k < sizeof in_slices / sizeof *in_slices; k++)
+        for (int late = ranks - 1; late >= 0; late -= test_is_slow() ? 5 : 2, turn++)
+            try_late(world, comm,
+                     (trial){.kind = in_slices[k],
+                             .dtype = WEFT_FP32,
+                             .count = turn % 2 ? 1300 : 1100, /* more than goes to everybody at once */
+                             .root = turn % 3,
+                             .in_place = turn % 5 == 0},
+                     late);
+    for (int n = 0; n < 5; n++)
+        send_to_next(comm);
+    weft_comm_destroy(comm);
+}
+
+TEST(ranks_without_a_slice_of_what_is_summed_may_be_ahead_by_both_steps)
+{
+    need_carrier();
+    ranks_as_threads(RANKS, NULL, empty_slices, NULL);
 }

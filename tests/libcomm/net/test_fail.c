@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks over a network that disagree, give up, leave or die: who waits is told who and why, and no close hangs. */
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -342,4 +343,42 @@ TEST(an_aborted_comm_does_not_wait_for_a_rank_that_is_stopped)
     ranks_expect_passed(&group, 0);
     kill(group.pid[1], SIGKILL);
     ranks_wait(&group, 1);
+}
+
+/* ------------------------------------------------------------------------------------------- want of descriptors */
+
+typedef struct few {
+    const char *rendezvous;
+    int descriptors; /* more than there are */
+} few;
+
+static void open_with_few(int rank, void *argument)
+{
+    few *f = argument;
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.backend = carrier();
+    config.rendezvous_timeout_ms = 1500;
+    config = rank_config(&config, rank, 2, f->rendezvous);
+    int next = dup(0);
+    CHECK(next >= 0 && close(next) == 0);
+    rlim_t limit = (rlim_t)(next + f->descriptors);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}), 0);
+    weft_world *world;
+    weft_result result = weft_world_open(&config, &world);
+    CHECK_MSG(result == WEFT_OK || *weft_last_error(), "%s without a word", weft_result_string(result));
+    CHECK_MSG(result != WEFT_E_UNSUPPORTED, "%s: %s", weft_result_string(result), weft_last_error());
+    CHECK_MSG(result != WEFT_OK || f->descriptors > 12, "a world with %d descriptors", f->descriptors);
+    weft_world_close(world);
+}
+
+/* However few: an error, and no end of the process. */
+TEST(want_of_descriptors_is_an_error_of_the_system)
+{
+    quiet_if_carried();
+    for (int descriptors = 12; descriptors <= 36; descriptors += 3) {
+        char name[64];
+        snprintf(name, sizeof name, "unix://@weft-few-%d-%d", (int)getpid(), descriptors);
+        rank_group group = ranks_fork(2, open_with_few, &(few){name, descriptors});
+        ranks_expect_all(&group);
+    }
 }
