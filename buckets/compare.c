@@ -14,10 +14,10 @@
 
 #define TEXT_BYTES 192
 
-/* One thing that must be alike: the configuration, or some elements of a param. */
+/* One thing that must be alike: the configuration, the name of a sum, or some elements of a param. */
 typedef struct entry {
     uint64_t hash;
-    uint32_t param; /* WEFT_LAYOUT_NONE: the configuration */
+    uint32_t param; /* WEFT_LAYOUT_NONE: of none */
     size_t start, count;
 } entry;
 
@@ -26,7 +26,8 @@ typedef struct subject {
     const weft_buckets *set;
     const weft_buckets_config *config;
     weft_comm *comm;
-    entry *entries; /* NULL: there was no memory for them */
+    const weft__sum_comm *sum; /* that is over it, or NULL */
+    entry *entries;            /* NULL: there was no memory for them */
     size_t count;
 } subject;
 
@@ -99,6 +100,10 @@ static void describe(const subject *s, size_t index, char text[TEXT_BYTES])
     const entry *e = index < s->count ? &s->entries[index] : NULL;
     if (!e) {
         snprintf(text, TEXT_BYTES, "nothing more");
+        return;
+    }
+    if (e->param == WEFT_LAYOUT_NONE && s->sum) {
+        snprintf(text, TEXT_BYTES, "'%.80s' as the name of a sum (weft_buckets_sum.name)", s->sum->name);
         return;
     }
     if (e->param == WEFT_LAYOUT_NONE) {
@@ -244,7 +249,10 @@ static weft_result compare_norm(subject *s)
 
 static weft_result compare_sums(subject *s, const weft__sum_comm *comm)
 {
-    s->comm = comm->given, s->count = 0;
+    s->comm = comm->given, s->sum = comm, s->count = 0;
+    add(s, WEFT_LAYOUT_NONE, weft__hash(WEFT__HASH_START, comm->name, strlen(comm->name)), 0, 0);
+    WEFT_TRY(compare(s));
+    s->count = 0;
     list_sum(s, comm);
     WEFT_TRY(compare(s));
     return check_counted(s);
