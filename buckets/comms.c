@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/reserved.h"
 #include "base/verdict.h"
-#include "comm.h"
 #include "set.h"
 #include "set_gpu.h"
 
@@ -111,7 +110,7 @@ static weft_result start(const weft_buckets *set, const request *r)
  * from others there, whose names may differ from rank to rank. */
 static void number_set(weft_buckets *set)
 {
-    set->norm_number = set->norm->sets++;
+    set->norm_number = weft__reserved_number(set->norm);
     snprintf(set->comms->number, sizeof set->comms->number, "%" PRIu32, set->norm_number);
 }
 

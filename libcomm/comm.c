@@ -171,6 +171,11 @@ weft_result weft_comm_native(weft_comm *comm, void **native_out)
     return WEFT_OK;
 }
 
+uint32_t weft__reserved_number(weft_comm *comm)
+{
+    return comm->numbers++;
+}
+
 weft_world *weft_comm_world(const weft_comm *comm)
 {
     return comm->world;

@@ -30,8 +30,7 @@ typedef struct launch_config {
 #define LAUNCH_FIELD(offset, name) ((offset) + offsetof(launch_config, name))
 #define LAUNCH_OPTIONS(offset)                                                          \
     {"bind", OPTION_CHOICE, LAUNCH_FIELD(offset, bind), 0, 0, "share|core|none",        \
-     "share: where there are as many cores as ranks, these divide them, and each process "                             \
-     "stays on its own; core: each rank on one, in turn; none: do not bind (share)"},   \
+     "cores of a rank: a share of all where there are enough, one in turn, any (share)"}, \
     {"timeout", OPTION_REAL, LAUNCH_FIELD(offset, timeout_s), 0, 1e9, "SECONDS",        \
      "end all ranks after this time; 0 = never (0)"},                                   \
     {"last-words", OPTION_REAL, LAUNCH_FIELD(offset, last_words_s), 0, 1e9, "SECONDS",  \

@@ -208,7 +208,7 @@ static bool alike(uint64_t a, uint64_t b)
 
 TEST(the_line_of_defaults_can_be_given_as_flags)
 {
-    char *argv[MOST], text[4096] = "";
+    char *argv[MOST], text[4096] = "", line[4096];
     gpt_options o, again;
     gpt_failure failure;
     uint64_t numbers[GPT_OPTIONS_MOST], numbers_again[GPT_OPTIONS_MOST];
@@ -218,7 +218,8 @@ TEST(the_line_of_defaults_can_be_given_as_flags)
     fclose(out);
     char *flags = strstr(text, "weft: defaults:") + strlen("weft: defaults:");
     flags[strcspn(flags, "\n")] = 0;
-    CHECK_MSG(read_line(flags, &again, &failure) == OPTIONS_GO, "%s", failure.text);
+    snprintf(line, sizeof line, "--show-defaults %.4000s", flags);
+    CHECK_MSG(read_line(line, &again, &failure) == OPTIONS_GO, "%s", failure.text);
     size_t count = gpt_options_numbers(&o, numbers);
     gpt_options_numbers(&again, numbers_again);
     for (size_t i = 0; i < count; i++)
