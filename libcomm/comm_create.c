@@ -216,9 +216,7 @@ static weft_result post_card(weft_comm *comm)
     terms->most_ctas = comm->config.most_ctas;
     terms->flags = comm->config.flags;
     terms->backend_card_bytes = (uint32_t)comm->facts.card_bytes;
-    for (int i = 0; i < comm->size; i++)
-        weft__card_add_member(terms, comm->ranks[i]);
-    weft__name_ranks(comm->ranks, comm->size, terms->ranks, sizeof terms->ranks);
+    weft__card_name_members(terms, comm->ranks, comm->size);
     snprintf(terms->backend, sizeof terms->backend, "%s", comm->backend->name);
     weft__board_post(comm->card, comm->key, ++comm->use->count, terms);
     weft__control_tell_card(world, comm->card, terms, comm->ranks, comm->size);

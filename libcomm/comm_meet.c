@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ranks.h"
 #include "base/verdict.h"
 #include "comm.h"
 #include "control.h"
@@ -104,7 +105,7 @@ static weft_result look_at(weft_comm *comm, int member)
     int rank = comm->ranks[member];
     const weft__board *board = world->boards[rank];
     /* Asked before its cards are looked at: it may come, go and end in between. */
-    bool ended = atomic_load(&board->state) == WEFT__RANK_CLOSED || atomic_load(&world->lost[rank]);
+    bool ended = atomic_load(&board->state) != WEFT__RANK_OPEN || atomic_load(&world->lost[rank]);
     uint32_t mine = comm->use->count;
     weft__card_view card;
     if (!weft__board_look(board, comm->key, mine, &card))
@@ -141,12 +142,10 @@ static weft_result look_for_cards(weft_comm *comm)
 
 static weft_result name_absent(const weft_comm *comm)
 {
-    int absent[64], count = 0;
-    for (int i = 0; i < comm->size && count < 64; i++)
+    char text[128] = "";
+    for (int i = 0; i < comm->size; i++)
         if (!comm->seen[i])
-            absent[count++] = comm->ranks[i];
-    char text[128];
-    weft__name_ranks(absent, count, text, sizeof text);
+            weft__ranks_add(text, sizeof text, comm->ranks[i]);
     return weft__fail(WEFT_E_TIMEOUT, "comm %s: not all members came to make it; missing: %s", comm->name, text);
 }
 
@@ -199,17 +198,15 @@ static void say_that_it_connects(weft_comm *comm)
 
 static weft_result name_unconnected(const weft_comm *comm)
 {
-    int absent[64] = {0}, count = 0;
-    char text[128];
+    char text[128] = "";
     weft__card_view card;
-    for (int i = 0; comm->gpu && comm->card && i < comm->size && count < 64; i++)
+    for (int i = 0; comm->gpu && comm->card && i < comm->size; i++)
         if (i != comm->rank &&
             weft__board_look(comm->world->boards[comm->ranks[i]], comm->key, comm->use->count, &card) &&
             !card.terms.comes_to_connect)
-            absent[count++] = comm->ranks[i];
-    weft__name_ranks(absent, count, text, sizeof text);
+            weft__ranks_add(text, sizeof text, comm->ranks[i]);
     return weft__fail(WEFT_E_TIMEOUT, "comm %s: backend %s did not connect its %d members%s%s", comm->name,
-                      comm->backend->name, comm->size, count ? "; not come to connect: " : "", count ? text : "");
+                      comm->backend->name, comm->size, *text ? "; not come to connect: " : "", text);
 }
 
 static weft_result connect_members(weft_comm *comm, uint64_t deadline_ns)

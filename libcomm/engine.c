@@ -19,8 +19,6 @@
 #define SLICE_NS 20000   /* longest time between two looks at who wants the seat */
 #define SLEEP_MS 1000    /* longest sleep: deadlines are looked at in between */
 #define SERVE_NS 1000000 /* in the seat, before it hears of what has come from elsewhere: lost ranks, letters */
-#define LOOK_US  200     /* longest sleep while callers return, who move everything along themselves: at first, */
-#define LOOKS    4       /* and up to so many times that: see callers_carry_on() */
 #define AWAY_NS  50000   /* those who have not come for so long do not */
 
 /* What an event is about: kind, and which. */
@@ -71,9 +69,7 @@ static void hear(weft_world *world)
 }
 
 /* Time to look whether callers still return, which is all that was to be done. True: they do, or one is in the seat,
- * who decides when he leaves it. Each look takes the core from them for as long as a timer costs, 20 us, so they are
- * left alone twice as long each time. (4 KiB behind 64 MiB: p99 17 -> 14.5 us, the large one slowed by 12 % in place
- * of 18.) */
+ * who decides when he leaves it. */
 static bool callers_carry_on(weft_world *world)
 {
     weft__progress *p = &world->progress;
@@ -84,8 +80,6 @@ static bool callers_carry_on(weft_world *world)
     bool seated = atomic_load(&p->seat);
     uint64_t away = weft__ticks() - atomic_load_explicit(&p->left_ticks, memory_order_relaxed);
     bool carry_on = seated || (double)away * p->ns_per_tick <= AWAY_NS;
-    uint32_t us = atomic_load_explicit(&p->look_us, memory_order_relaxed), more = us < LOOKS * LOOK_US ? 2 * us : us;
-    atomic_store_explicit(&p->look_us, carry_on ? more : LOOK_US, memory_order_relaxed);
     if (carry_on && !seated)
         weft__seat_have_engine_look(world);
     return carry_on;
@@ -199,7 +193,6 @@ weft_result weft__progress_open(weft_world *world, bool crowded)
     p->crowded = crowded;
     p->ns_per_tick = weft__ns_per_tick();
     p->yields = YIELDS;
-    p->look_us = LOOK_US;
     p->spin_ticks = (uint64_t)(SPIN_NS / p->ns_per_tick);
     p->slice_ticks = (uint64_t)(SLICE_NS / p->ns_per_tick);
     if (!world->own)

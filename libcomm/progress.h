@@ -45,7 +45,7 @@ typedef struct weft__progress {
     _Atomic bool stop;
     int look_fd;                 /* a timer: the engine looks by itself */
     _Atomic bool looks;          /* it will */
-    _Atomic uint32_t look_us;    /* in so long */
+    _Atomic uint64_t look_ticks; /* when that was last put off */
     _Atomic uint64_t left_ticks; /* when a caller last left something to do behind */
 
     _Atomic uint64_t heard_ticks; /* when the engine last took up a ring */

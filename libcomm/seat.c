@@ -13,6 +13,8 @@
 #define VERDICT_ROUNDS  64  /* slices that a failure may wait for others to end */
 #define ROUNDS_OF_WATCH 256 /* between two looks at deadlines while there is always something to do */
 #define PRESENCES       3   /* callers that have returned are expected to so often again */
+#define LOOK_US         800 /* until the engine looks, unless a caller puts it off */
+#define PUT_OFF_US      400 /* at most as often */
 #define ROUNDS_TO_LEAVE 8   /* what each moves may be due to the one before; then whoever leaves has done enough */
 
 /* ------------------------------------------------------------------------------------------- works */
@@ -301,14 +303,16 @@ void weft__seat_wake_engine(weft_world *world)
 }
 
 /* Who leaves has given the seat up before it finds that the engine will look, and the engine looks at the seat after it
- * has said that it will not any more. */
+ * has said that it will not any more. To put a look off costs 3 us, and a look the core for 20. */
 void weft__seat_have_engine_look(weft_world *world)
 {
     weft__progress *p = &world->progress;
-    if (!p->has_engine || atomic_load(&p->looks) || atomic_exchange(&p->looks, true))
+    uint64_t now = weft__ticks(), since = now - atomic_load_explicit(&p->look_ticks, memory_order_relaxed);
+    if (!p->has_engine || (atomic_load(&p->looks) && (double)since * p->ns_per_tick < PUT_OFF_US * 1e3))
         return;
-    uint32_t us = atomic_load_explicit(&p->look_us, memory_order_relaxed);
-    struct itimerspec once = {.it_value.tv_nsec = (long)us * 1000};
+    atomic_store_explicit(&p->look_ticks, now, memory_order_relaxed);
+    atomic_store(&p->looks, true);
+    struct itimerspec once = {.it_value.tv_nsec = LOOK_US * 1000};
     if (timerfd_settime(p->look_fd, 0, &once, NULL) != 0) {
         atomic_store(&p->looks, false);
         weft__seat_wake_engine(world);

@@ -21,7 +21,8 @@
  * If there is something to do at once, the engine is rung. But callers that come back again and again, with small
  * operations while a large one is under way, move that along themselves, and share a core with the engine: each ring
  * would take it from them. So as long as they are in the seat for longer than they were away from it, who leaves it
- * has the engine look later. It takes over when it then finds that they have stayed away. */
+ * has the engine look later, and who leaves it again puts that off. It looks when nobody has for a while, and takes
+ * over when it then finds that they have stayed away. */
 #ifndef WEFT_LIBCOMM_SEAT_H
 #define WEFT_LIBCOMM_SEAT_H
 #include "base/clock.h"
@@ -54,7 +55,7 @@ bool weft__seat_leave_unless_due(weft_world *world);
 void weft__seat_wake_engine(weft_world *world);
 /* In the seat: a caller has come while the engine had it. */
 void weft__seat_expect_callers(weft__progress *p);
-/* Have the engine look by itself in a while, unless it will anyway. Any thread. */
+/* Have the engine look by itself in a while, or put off that it does. Any thread. */
 void weft__seat_have_engine_look(weft_world *world);
 /* Leave it where everything is as it was when the seat was taken: what began since has ended. */
 void weft__seat_leave_as_found(weft_world *world);

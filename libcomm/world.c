@@ -31,18 +31,6 @@ weft_result weft__world_forked(void)
     return weft__fail(WEFT_E_FORKED, "this world was opened by the parent of this process; a child opens its own");
 }
 
-int weft__name_ranks(const int *ranks, int count, char *text, size_t bytes)
-{
-    size_t used = 0;
-    text[0] = 0;
-    for (int i = 0; i < count; i++) {
-        if (used + 16 > bytes)
-            return snprintf(text + used, bytes - used, ",...");
-        used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : "", ranks[i]);
-    }
-    return (int)used;
-}
-
 /* ------------------------------------------------------------------------------------------- configuration */
 
 static weft_result copy_text(const char *given, const char *fallback, const char **copy)
@@ -131,7 +119,8 @@ static weft_result make_own_parts(weft_world *world)
 {
     world->identities = weft__alloc((size_t)world->size * sizeof *world->identities);
     world->host_of = weft__alloc((size_t)world->size * sizeof *world->host_of);
-    if (!world->identities || !world->host_of)
+    world->machine_of = weft__alloc((size_t)world->size * sizeof *world->machine_of);
+    if (!world->identities || !world->host_of || !world->machine_of)
         return WEFT_E_NO_MEMORY;
     WEFT_TRY(make_guard(world));
     WEFT_TRY(weft__identity_find(world->rank, world->size, &world->config, &world->identities[world->rank]));
@@ -210,6 +199,7 @@ static void unmap_segments(weft_world *world)
         free(world->own);
     }
     free(world->segments);
+    free(world->neighbours);
     free(world->boards);
     free((void *)world->lost);
     free(world->said);
@@ -247,6 +237,7 @@ void weft_world_close(weft_world *world)
         free((void *)(uintptr_t)texts[i]);
     free(world->identities);
     free(world->host_of);
+    free(world->machine_of);
     weft__unmap_pages((void *)(uintptr_t)world->guard, WEFT__PAGE);
     pthread_mutex_destroy(&world->error_lock);
     free(world);
@@ -275,9 +266,9 @@ weft_result weft_world_abort(weft_world *world, weft_result result, const char *
 bool weft__world_populate(weft_world *world)
 {
     bool more = false;
-    for (int r = 0; world->segments_owned && r < world->size; r++)
-        if (r != world->rank && world->segments[r])
-            more |= weft__segment_populate(world->segments[r]);
+    for (int i = 0; world->segments_owned && i < world->neighbour_count; i++)
+        if (world->neighbours[i] != world->rank)
+            more |= weft__segment_populate(world->segments[world->neighbours[i]]);
     return more;
 }
 

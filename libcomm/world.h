@@ -42,11 +42,13 @@ struct weft_world {
     int rank, size;
     weft_world_config config;   /* complete; its strings are copies */
     weft__identity *identities; /* of every rank */
-    int *host_of;               /* of every rank */
+    int *host_of, *machine_of;  /* of every rank: numbers, equal for equal texts */
 
     /* The ranks and the memory of those on this machine; NULL in a world of one rank. */
     weft__segment **segments; /* [rank]; NULL: on another machine */
     weft__segment *segments_owned;
+    int *neighbours; /* those on this machine, with this rank */
+    int neighbour_count;
     weft__segment *own;
     weft__heap heap;
     weft__board **boards;   /* [rank]: in its segment, or a copy */
@@ -90,8 +92,5 @@ static inline weft_result weft__world_alive(const weft_world *world)
 /* Make a piece of what the other ranks have added to their heaps present here: is there more? Any thread, one at a time
  * (the engine). */
 bool weft__world_populate(weft_world *world);
-
-/* Name ranks as "1, 5, 6" for messages. */
-int weft__name_ranks(const int *ranks, int count, char *text, size_t bytes);
 
 #endif

@@ -3,7 +3,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,18 +16,15 @@ static weft_result tell_identities(weft_world *world, weft__meeting *meeting)
     WEFT_TRY(meeting->calls->exchange(meeting, &world->identities[world->rank], sizeof *world->identities,
                                       world->identities));
     WEFT_TRY(weft__identity_compare(world->identities, world->size));
-    weft__identity_hosts(world->identities, world->size, world->host_of);
-    return WEFT_OK;
+    return weft__identity_number(world->identities, world->size, world->host_of, world->machine_of);
 }
 
 /* Whose memory this rank can see: those of its machine, in rank order. */
-static int list_neighbours(const weft_world *world, int *ranks)
+static void list_neighbours(weft_world *world)
 {
-    int count = 0;
     for (int r = 0; r < world->size; r++)
-        if (strcmp(world->identities[r].machine, world->identities[world->rank].machine) == 0)
-            ranks[count++] = r;
-    return count;
+        if (world->machine_of[r] == world->machine_of[world->rank])
+            world->neighbours[world->neighbour_count++] = r;
 }
 
 /* The address space that the heap of one of @p count ranks takes in each of them at most: half of what a process of
@@ -63,9 +59,9 @@ static weft_result see_memory(weft_world *world, weft__meeting *meeting, const i
 }
 
 /* The ranks of this machine hold a meeting of their own: descriptors do not travel between machines. */
-static weft_result meet_neighbours(weft_world *world, const weft__meeting *all, uint64_t key, const int *ranks,
-                                   int count)
+static weft_result meet_neighbours(weft_world *world, const weft__meeting *all, uint64_t key)
 {
+    const int *ranks = world->neighbours, count = world->neighbour_count;
     int self = 0;
     while (ranks[self] != world->rank)
         self++;
@@ -83,13 +79,12 @@ static weft_result meet_neighbours(weft_world *world, const weft__meeting *all, 
     return result;
 }
 
-static weft_result share_memory(weft_world *world, weft__meeting *meeting, uint64_t key, const int *neighbours,
-                                int count)
+static weft_result share_memory(weft_world *world, weft__meeting *meeting, uint64_t key)
 {
-    bool one_machine = count == world->size;
+    bool one_machine = world->neighbour_count == world->size;
     if (one_machine && meeting->can_share)
-        return see_memory(world, meeting, neighbours);
-    WEFT_TRY(weft__meeting_agree(meeting, meet_neighbours(world, meeting, key, neighbours, count)));
+        return see_memory(world, meeting, world->neighbours);
+    WEFT_TRY(weft__meeting_agree(meeting, meet_neighbours(world, meeting, key)));
     return one_machine ? WEFT_OK : weft__meeting_agree(meeting, weft__control_open(world));
 }
 
@@ -107,15 +102,16 @@ static weft_result alloc_tables(weft_world *world)
 /* Every step is agreed on, so that one rank's failure is everybody's verdict. */
 static weft_result see_others(weft_world *world, weft__meeting *meeting, uint64_t key)
 {
-    int *neighbours = weft__alloc((size_t)world->size * sizeof *neighbours);
-    weft_result result = neighbours ? alloc_tables(world) : WEFT_E_NO_MEMORY;
+    world->neighbours = weft__alloc((size_t)world->size * sizeof *world->neighbours);
+    weft_result result = world->neighbours ? alloc_tables(world) : WEFT_E_NO_MEMORY;
     result = weft__meeting_agree(meeting, result);
-    if (result == WEFT_OK)
-        result = share_memory(world, meeting, key, neighbours, list_neighbours(world, neighbours));
+    if (result == WEFT_OK) {
+        list_neighbours(world);
+        result = share_memory(world, meeting, key);
+    }
     for (int r = 0; result == WEFT_OK && r < world->size; r++)
         if (world->segments[r])
             world->boards[r] = &world->segments[r]->header->board;
-    free(neighbours);
     return result;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services: the calls of weft/backend.h by which any backend has weft keep an error, write to the log, compare what is
- * asked, and sum. */
+/* Services: the calls of weft/backend.h by which any backend has weft keep an error, write to the log, say which ranks
+ * are lost, compare what is asked, and sum. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <weft/backend.h>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/vector.h"
+#include "world.h"
 
 weft_result weft_backend_error(weft_result result, const char *format, ...)
 {
@@ -18,6 +19,12 @@ weft_result weft_backend_error(weft_result result, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return weft__fail(result, "%s", text);
+}
+
+weft_result weft_backend_lost(const weft_world *world, int rank)
+{
+    int how = world->lost ? atomic_load(&world->lost[rank]) : 0;
+    return !how ? WEFT_OK : how == WEFT__LOST_SILENT ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
 }
 
 void weft_backend_log(weft_log_level level, const char *format, ...)

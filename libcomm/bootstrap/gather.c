@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/ranks.h"
 #include "bootstrap/folder.h"
 #include "bootstrap/guests.h"
 #include "bootstrap/iface.h"
@@ -160,18 +161,10 @@ typedef struct gathering {
 /* "1, 5, 6" of the ranks that rank 0 has not seen. */
 static void list_missing(const weft__rendezvous *z, char *text, size_t bytes)
 {
-    size_t used = 0;
     text[0] = 0;
-    for (int r = 1; r < z->meeting.size; r++) {
-        if (z->links[r] >= 0)
-            continue;
-        if (used >= bytes - 16) {
-            snprintf(text + used, bytes - used, ", ...");
-            return;
-        }
-        used +=
-            (size_t)snprintf(text + used, bytes - used, "%s%d", used ? ", " : "", weft__meeting_name(&z->meeting, r));
-    }
+    for (int r = 1; r < z->meeting.size; r++)
+        if (z->links[r] < 0)
+            weft__ranks_add(text, bytes, weft__meeting_name(&z->meeting, r));
 }
 
 static const char *peer_text(int fd, char text[WEFT__ENDPOINT_TEXT + 4])

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEFT__HELLO_PROTOCOL 4
+#define WEFT__HELLO_PROTOCOL 5
 #define WEFT__HELLO_COMING   0x21 /* one byte, behind the welcome */
 
 typedef struct weft__hello {

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/memory.h"
 
 static void read_boot_id(char *text, size_t bytes)
 {
@@ -112,15 +114,38 @@ weft_result weft__identity_compare(const weft__identity *all, int size)
     return WEFT_OK;
 }
 
-void weft__identity_hosts(const weft__identity *all, int size, int *host_of)
+/* The slot of a text in a table that is larger than it will be full: its own, or an empty one (-1). */
+static size_t slot_of(const int *table, size_t slots, const char *first, size_t stride, const char *text)
 {
-    int hosts = 0;
-    for (int r = 0; r < size; r++) {
-        int seen = 0;
-        while (seen < r && strcmp(all[seen].host, all[r].host) != 0)
-            seen++;
-        host_of[r] = seen < r ? host_of[seen] : hosts++;
+    size_t at = (size_t)weft__hash(WEFT__HASH_START, text, strlen(text)) & (slots - 1);
+    while (table[at] >= 0 && strcmp(first + (size_t)table[at] * stride, text) != 0)
+        at = (at + 1) & (slots - 1);
+    return at;
+}
+
+/* Number the texts that lie @p stride apart by the first of each. */
+static weft_result number_texts(const char *first, size_t stride, int count, int *number_of)
+{
+    size_t slots = 2;
+    while (slots < 2 * (size_t)count)
+        slots *= 2;
+    int *table = weft__alloc(slots * sizeof *table), numbers = 0; /* indices of texts */
+    if (!table)
+        return WEFT_E_NO_MEMORY;
+    memset(table, -1, slots * sizeof *table);
+    for (int i = 0; i < count; i++) {
+        size_t at = slot_of(table, slots, first, stride, first + (size_t)i * stride);
+        number_of[i] = table[at] < 0 ? numbers++ : number_of[table[at]];
+        table[at] = table[at] < 0 ? i : table[at];
     }
+    free(table);
+    return WEFT_OK;
+}
+
+weft_result weft__identity_number(const weft__identity *all, int size, int *host_of, int *machine_of)
+{
+    WEFT_TRY(number_texts(all->host, sizeof *all, size, host_of));
+    return number_texts(all->machine, sizeof *all, size, machine_of);
 }
 
 bool weft__identity_crowded(const weft__identity *all, int size, const char *machine)

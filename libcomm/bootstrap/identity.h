@@ -25,8 +25,8 @@ typedef struct weft__identity {
 weft_result weft__identity_find(int rank, int size, const weft_world_config *config, weft__identity *identity);
 /* Whether @p all, those of every rank, can be one world; E_MISMATCH names ranks and the difference. */
 weft_result weft__identity_compare(const weft__identity *all, int size);
-/* Number hosts by their lowest rank: host_of[rank]. */
-void weft__identity_hosts(const weft__identity *all, int size, int *host_of);
+/* Number hosts, and machines, by their lowest rank. */
+WEFT_NODISCARD weft_result weft__identity_number(const weft__identity *all, int size, int *host_of, int *machine_of);
 /* Are there more ranks on the allowed cores of @p machine than cores, in all its namespaces? */
 bool weft__identity_crowded(const weft__identity *all, int size, const char *machine);
 

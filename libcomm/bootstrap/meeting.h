@@ -15,7 +15,8 @@
 typedef struct weft__meeting weft__meeting;
 
 typedef struct weft__meeting_table {
-    /* Everybody gives @p bytes, everybody gets those of all ranks, in rank order. */
+    /* Everybody gives @p bytes, a multiple of 4; everybody gets those of all ranks, in rank order. Of what is the same
+     * as with the rank before nothing travels. */
     weft_result (*exchange)(weft__meeting *meeting, const void *mine, size_t bytes, void *all);
     /* Everybody gives its verdict, signed; everybody gets that of the lowest rank that has failed, or WEFT_OK. Takes no
      * memory. */
@@ -26,9 +27,10 @@ typedef struct weft__meeting_table {
      * somebody else's. */
     weft_result (*share)(weft__meeting *meeting, weft__segment *mine, const size_t *reserves, weft__segment **segments,
                          weft__segment **owned_out);
-    /* Hand over what connects the ranks, after the last round: of rank 0 [r] is the socket to rank r, of the others
-     * [0] the one to rank 0, the rest is -1. Sockets are non-blocking and close-on-exec; those of TCP send at once and
-     * notice a dead host. All are the caller's then, and the array too: free(). NULL: threads of a team. */
+    /* Hand over what connects the ranks, after the last round: [r] is the socket to rank r, -1 if there is none. Rank 0
+     * has one to each, the others to rank 0 and, unless one could not be reached, to their neighbours in the tree
+     * (tree.h). Sockets are non-blocking and close-on-exec; those of TCP send at once and notice a dead host. All
+     * are the caller's then, and the array too: free(). NULL: threads of a team. */
     int *(*take_links)(weft__meeting *meeting);
     void (*end)(weft__meeting *meeting);
 } weft__meeting_table;

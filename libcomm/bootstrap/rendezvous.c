@@ -14,7 +14,12 @@ weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, i
 {
     weft__rendezvous *z = weft__alloc(sizeof *z);
     int *links = z ? weft__alloc((size_t)size * sizeof *links) : NULL;
-    if (!links) {
+    bool has_tree = weft__tree_place(0, size).children < size - 1, keeps = rank == 0 && has_tree;
+    unsigned char *apart = links && keeps ? weft__alloc((size_t)size) : NULL;
+    weft__endpoint *doors = apart ? weft__alloc((size_t)size * sizeof *doors) : NULL;
+    if (!links || (keeps && !doors)) {
+        free(apart);
+        free(links);
         free(z);
         return WEFT_E_NO_MEMORY;
     }
@@ -25,7 +30,10 @@ weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, i
                                         .deadline_ns = weft__now_ns() + (uint64_t)timeout_ms * 1000000u},
                             .key = key,
                             .listener = -1,
-                            .links = links};
+                            .links = links,
+                            .place = weft__tree_place(rank, size),
+                            .apart = apart,
+                            .doors = doors};
     snprintf(z->text, sizeof z->text, "%s", address);
     for (int r = 0; r < size; r++)
         links[r] = -1;
@@ -33,6 +41,8 @@ weft_result weft__rendezvous_open(const char *address, uint64_t key, int rank, i
     z->meeting.can_share = z->address.kind == WEFT__ADDRESS_UNIX;
     if (result == WEFT_OK)
         result = rank == 0 ? weft__rendezvous_gather(z) : weft__rendezvous_reach(z);
+    if (result == WEFT_OK && has_tree)
+        result = weft__rendezvous_branch(z);
     if (result != WEFT_OK) {
         z->meeting.calls->end(&z->meeting);
         return result;

@@ -10,6 +10,7 @@
 #include "bootstrap/endpoint.h"
 #include "bootstrap/meeting.h"
 #include "bootstrap/socket.h"
+#include "bootstrap/tree.h"
 
 #define WEFT__NAME_EVERY_NS   5000000000ull /* the missing are named this often */
 #define WEFT__VERDICT_WAIT_NS 2000000000ull /* for the verdict of rank 0, past the deadline */
@@ -20,7 +21,10 @@ typedef struct weft__rendezvous {
     char text[WEFT__ADDRESS_MAX]; /* of the address, for messages */
     uint64_t key;
     int listener;
-    int *links;              /* rank 0: of every other rank; else links[0] = rank 0; -1 = none */
+    int *links;              /* [rank]; rank 0: to all; the others: to it and their neighbours in the tree; -1 = none */
+    weft__place place;       /* in the tree */
+    unsigned char *apart;    /* rank 0's, [rank]: it could not reach its parent */
+    weft__endpoint *doors;   /* rank 0's, [rank]: where children of it connect; NULL, as `apart`: all are of rank 0 */
     weft__segment *segments; /* of the other ranks, mapped; handed over by share() */
 } weft__rendezvous;
 
@@ -51,6 +55,8 @@ weft_result weft__rendezvous_knock(const weft__rendezvous *z, const weft__endpoi
 weft_result weft__rendezvous_verdict(weft__rendezvous *z);
 /* Rank 0: give it to all that are there. */
 void weft__rendezvous_tell(weft__rendezvous *z, const weft__verdict *v);
+/* branches.c: once all have come, connect the tree. All get the same verdict. */
+weft_result weft__rendezvous_branch(weft__rendezvous *z);
 /* Sleep, whatever signals come. */
 void weft__rendezvous_sleep(uint64_t until_ns);
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/pack.h"
 #include "bootstrap/folder.h"
 #include "bootstrap/rendezvous.h"
 
@@ -39,29 +40,115 @@ static weft_result hear_rank(const weft__rendezvous *z, int r, weft__io io)
     return WEFT_OK;
 }
 
+/* ------------------------------------------------------------------------------------------- the table of all */
+
+typedef struct table {
+    uint64_t count;   /* words */
+    uint32_t *packed; /* the record of each rank against the one before it: ranks of a machine are much alike */
+} table;
+
+static weft_result alloc_table(table *t, int size, size_t bytes)
+{
+    size_t words = (size_t)size * weft__pack_most(bytes / sizeof *t->packed);
+    t->count = 0;
+    t->packed = weft__alloc(words * sizeof *t->packed);
+    return t->packed ? WEFT_OK : WEFT_E_NO_MEMORY;
+}
+
+static void pack_table(table *t, const char *all, int size, size_t bytes)
+{
+    for (int r = 0; r < size; r++)
+        t->count += weft__pack(all + (size_t)r * bytes, r ? all + (size_t)(r - 1) * bytes : NULL,
+                               bytes / sizeof *t->packed, t->packed + t->count);
+}
+
+static bool unpack_table(const table *t, char *all, int size, size_t bytes)
+{
+    size_t at = 0;
+    for (int r = 0; r < size; r++) {
+        size_t taken = weft__unpack(t->packed + at, t->count - at, r ? all + (size_t)(r - 1) * bytes : NULL,
+                                    bytes / sizeof *t->packed, all + (size_t)r * bytes);
+        if (!taken)
+            return false;
+        at += taken;
+    }
+    return at == t->count;
+}
+
+/* Who has ended is missed in the next round. */
+static void send_table(const weft__rendezvous *z, int link, const table *t)
+{
+    weft__io io = weft__socket_send(link, &t->count, sizeof t->count, z->meeting.deadline_ns);
+    if (io == WEFT__IO_DONE)
+        (void)weft__socket_send(link, t->packed, t->count * sizeof *t->packed, z->meeting.deadline_ns);
+}
+
+/* To its children in the tree; rank 0 also to those that could not reach their parents. */
+static void send_table_on(const weft__rendezvous *z, const table *t)
+{
+    for (int i = 0; i < z->place.children; i++)
+        if (z->links[weft__tree_child(&z->place, i)] >= 0)
+            send_table(z, z->links[weft__tree_child(&z->place, i)], t);
+    for (int r = 0; z->apart && r < z->meeting.size; r++)
+        if (z->apart[r])
+            send_table(z, z->links[r], t);
+}
+
+static weft_result receive_table(const weft__rendezvous *z, size_t bytes, table *t)
+{
+    int from = z->place.parent >= 0 && z->links[z->place.parent] >= 0 ? z->place.parent : 0, link = z->links[from];
+    uint64_t deadline = z->meeting.deadline_ns, most = (uint64_t)z->meeting.size * weft__pack_most(bytes / 4);
+    WEFT_TRY(hear_rank(z, from, weft__socket_receive(link, &t->count, sizeof t->count, deadline)));
+    if (t->count > most)
+        return weft__fail(WEFT_E_MISMATCH, "what rank %d passes on makes no sense",
+                          weft__meeting_name(&z->meeting, from));
+    return hear_rank(z, from, weft__socket_receive(link, t->packed, t->count * sizeof *t->packed, deadline));
+}
+
 static weft_result exchange_as_root(weft__rendezvous *z, const void *mine, size_t bytes, char *all)
 {
-    weft_result result = WEFT_OK;
+    table t;
+    weft_result result = alloc_table(&t, z->meeting.size, bytes);
     memcpy(all, mine, bytes);
     for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++)
         result =
             hear_rank(z, r, weft__socket_receive(z->links[r], all + (size_t)r * bytes, bytes, z->meeting.deadline_ns));
     weft__verdict v = verdict_of(result);
     weft__rendezvous_tell(z, &v);
-    for (int r = 1; r < z->meeting.size && result == WEFT_OK; r++) /* who has ended is missed in the next round */
-        (void)weft__socket_send(z->links[r], all, bytes * (size_t)z->meeting.size, z->meeting.deadline_ns);
+    if (result == WEFT_OK) {
+        pack_table(&t, all, z->meeting.size, bytes);
+        send_table_on(z, &t);
+    }
+    free(t.packed);
+    return result;
+}
+
+static weft_result exchange_as_other(weft__rendezvous *z, const void *mine, size_t bytes, char *all)
+{
+    table t;
+    WEFT_TRY(alloc_table(&t, z->meeting.size, bytes));
+    weft_result result = hear_rank(z, 0, weft__socket_send(z->links[0], mine, bytes, z->meeting.deadline_ns));
+    if (result == WEFT_OK)
+        result = weft__rendezvous_verdict(z);
+    if (result == WEFT_OK)
+        result = receive_table(z, bytes, &t);
+    if (result == WEFT_OK) {
+        send_table_on(z, &t);
+        if (!unpack_table(&t, all, z->meeting.size, bytes))
+            result = weft__fail(WEFT_E_MISMATCH, "what rank %d has passed on makes no sense",
+                                weft__meeting_name(&z->meeting, 0));
+    }
+    free(t.packed);
     return result;
 }
 
 static weft_result exchange(weft__meeting *meeting, const void *mine, size_t bytes, void *all)
 {
     weft__rendezvous *z = (weft__rendezvous *)meeting;
-    if (meeting->rank == 0)
-        return exchange_as_root(z, mine, bytes, all);
-    WEFT_TRY(hear_rank(z, 0, weft__socket_send(z->links[0], mine, bytes, meeting->deadline_ns)));
-    WEFT_TRY(weft__rendezvous_verdict(z));
-    return hear_rank(z, 0, weft__socket_receive(z->links[0], all, bytes * (size_t)meeting->size, meeting->deadline_ns));
+    return meeting->rank == 0 ? exchange_as_root(z, mine, bytes, all) : exchange_as_other(z, mine, bytes, all);
 }
+
+/* ------------------------------------------------------------------------------------------- verdicts, and memory */
 
 /* Rank 0 hears everybody out, also after a failure, so that whatever comes next is heard in its place. */
 static weft_result agree_as_root(weft__rendezvous *z, weft__verdict *worst)
@@ -207,6 +294,8 @@ static void end(weft__meeting *meeting)
             weft__segment_unmap(&z->segments[r]);
     free(z->segments);
     free(z->links);
+    free(z->apart);
+    free(z->doors);
     free(z);
 }
 

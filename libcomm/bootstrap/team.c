@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/ranks.h"
 #include "bootstrap/meeting.h"
 
 typedef struct team_meeting {
@@ -111,10 +111,9 @@ static weft_result break_off(weft_team *team, weft_result result)
 static weft_result name_missing(weft_team *team)
 {
     char text[128] = "";
-    size_t used = 0;
-    for (int r = 0; r < team->ranks && used < sizeof text - 16; r++)
+    for (int r = 0; r < team->ranks; r++)
         if (!team->here[r])
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", used ? ", " : "", r);
+            weft__ranks_add(text, sizeof text, r);
     return break_off(team,
                      weft__fail(WEFT_E_TIMEOUT, "%d of %d ranks came; missing: %s", team->came, team->ranks, text));
 }

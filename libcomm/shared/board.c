@@ -29,10 +29,17 @@ void weft__card_say_why(weft__card_terms *terms, weft_result result, const char 
     snprintf(terms->verdict_text, sizeof terms->verdict_text, "%.*s", (int)sizeof terms->verdict_text - 1, text);
 }
 
-void weft__card_add_member(weft__card_terms *terms, int rank)
+void weft__card_name_members(weft__card_terms *terms, const int *ranks, int count)
 {
-    if (rank < WEFT__CARD_MEMBERS)
-        terms->members[rank / 8] |= (uint8_t)(1 << rank % 8);
+    weft__ranks_name(ranks, count, terms->ranks, sizeof terms->ranks);
+    terms->member_runs = (uint32_t)weft__runs_of(ranks, count, terms->members, WEFT__CARD_RUNS);
+}
+
+static bool has_member(const weft__card_terms *terms, int rank)
+{
+    bool known = terms->member_runs <= WEFT__CARD_RUNS && /* it may change while it is read */
+                 weft__runs_are_sound(terms->members, (int)terms->member_runs, INT32_MAX / 2);
+    return known && weft__runs_meet(terms->members, (int)terms->member_runs, rank, rank + 1);
 }
 
 static uint64_t name_of(weft__card_key key)
@@ -166,16 +173,16 @@ static bool is_of(const weft__card *card, weft__card_key key, uint32_t incarnati
 }
 
 void weft__board_copy(weft__board *board, uint32_t index, weft__card_key key, uint32_t incarnation, uint32_t left,
-                      const weft__card_terms *terms)
+                      uint32_t version, const weft__card_terms *terms)
 {
     weft__card *card = &board->cards[index];
     card->index = index;
-    bool same = is_of(card, key, incarnation);
-    if (!same) {
-        if (!terms)
-            return; /* what was there before it was not heard of */
+    bool same = is_of(card, key, incarnation), older = (int32_t)(version - atomic_load(&card->version)) <= 0;
+    if (older || (!same && !terms)) /* without terms: what was there before it was not heard of */
+        return;
+    atomic_store(&card->version, version);
+    if (!same)
         clear_key(card);
-    }
     if (terms)
         write_terms(card, terms);
     atomic_store(&card->left, left);
@@ -246,10 +253,21 @@ bool weft__board_find_rival(const weft__board *board, weft__card_key key, int ra
         if (view->left == WEFT__CARD_LEFT || (view->left == WEFT__CARD_GAVE_UP && view->terms.given_up_ns < since_ns))
             continue;
         *rival_out = other;
-        if (rank < WEFT__CARD_MEMBERS && view->terms.members[rank / 8] >> rank % 8 & 1)
+        if (has_member(&view->terms, rank))
             return true;
     }
     return false;
+}
+
+bool weft__board_read(const weft__board *board, uint32_t index, weft__card_key *key_out, uint32_t *version_out,
+                      weft__card_view *view)
+{
+    const weft__card *card = &board->cards[index];
+    if (!atomic_load(&board->marks[index]))
+        return false;
+    *version_out = atomic_load(&card->version); /* before what it is of: that may be newer, not older */
+    *key_out = (weft__card_key){atomic_load(&card->name), atomic_load(&card->ranks)};
+    return key_out->name && look_at(card, *key_out, view);
 }
 
 uint32_t weft__board_latest(const weft__board *board, weft__card_key key)

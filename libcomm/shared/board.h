@@ -11,10 +11,11 @@
 #include <weft/comm.h>
 
 #include "base/memory.h"
+#include "base/ranks.h"
 
-#define WEFT__CARDS        256
-#define WEFT__CARD_RANKS   96   /* bytes of text about the members */
-#define WEFT__CARD_MEMBERS 1024 /* ranks of which a card can tell whether they are members */
+#define WEFT__CARDS      256
+#define WEFT__CARD_RANKS 96 /* bytes of text about the members */
+#define WEFT__CARD_RUNS  10 /* of members; a card of more does not tell who they are */
 
 /* What comm a card is for: hashes of its name and of its list of ranks. */
 typedef struct weft__card_key {
@@ -32,7 +33,8 @@ typedef struct weft__card_stuck {
 /* What must be equal on all members of a comm, and what the backend of each tells the others. */
 typedef struct weft__card_terms {
     char ranks[WEFT__CARD_RANKS]; /* as text, cut */
-    uint8_t members[WEFT__CARD_MEMBERS / 8];
+    weft__rank_run members[WEFT__CARD_RUNS];
+    uint32_t member_runs; /* 0: more */
     char backend[WEFT_BACKEND_NAME_MAX + 1];
     uint32_t weft_version, works, p2p_channels, timeout_ms, flags, least_ctas, most_ctas;
     uint32_t comes_to_connect; /* 1: it has met all the others; only of comms of a GPU */
@@ -58,13 +60,15 @@ typedef struct weft__card {
     _Atomic uint64_t name, ranks; /* the key; name 0: not posted */
     _Atomic uint32_t incarnation; /* which comm of that key it is: how often its owner has come to make one, from 1 */
     _Atomic uint32_t left;        /* WEFT__CARD_*; who has left or given up looks at nothing of the others any more */
+    _Atomic uint32_t version;     /* of what other machines are told of this card: they keep the last */
     enum { WEFT__CARD_FREE, WEFT__CARD_TAKEN, WEFT__CARD_SPENT } use; /* the owner's; spent: posted, and to be had */
     uint32_t index;                                                   /* the owner's: of it on the board */
     uint64_t spent;                                                   /* the owner's: since when */
     _Atomic uint64_t terms[WEFT__CARD_WORDS];
 } weft__card;
 
-enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1 };
+/* Closing: it makes no more comms, but may still look at the memory of others; on other machines that is closed. */
+enum { WEFT__RANK_OPEN = 0, WEFT__RANK_CLOSED = 1, WEFT__RANK_CLOSING = 2 };
 
 typedef struct weft__board {
     _Alignas(WEFT__LINE) _Atomic uint32_t state;
@@ -83,7 +87,7 @@ void weft__board_abort(weft__board *board, weft_result result, const char *text)
 size_t weft__card_terms_bytes(const weft__card_terms *terms);
 /* Why their owner has given up the comm, or that it has failed. */
 void weft__card_say_why(weft__card_terms *terms, weft_result result, const char *text);
-void weft__card_add_member(weft__card_terms *terms, int rank);
+void weft__card_name_members(weft__card_terms *terms, const int *ranks, int count);
 
 /* The owner's calls. */
 
@@ -102,10 +106,10 @@ void weft__board_renew(weft__card *card, const weft__card_terms *terms);
  * then; the one with the lowest @p spent is had first. */
 void weft__board_remove(weft__card *card, uint64_t spent);
 
-/* Keep a copy of a card of another machine, which is number @p index there. @p terms may be NULL if they are those of
- * the copy that is kept. */
+/* Keep a copy of a card of another machine, which is number @p index there, unless it is older than the one that is
+ * kept. @p terms may be NULL if they are those of that one. */
 void weft__board_copy(weft__board *board, uint32_t index, weft__card_key key, uint32_t incarnation, uint32_t left,
-                      const weft__card_terms *terms);
+                      uint32_t version, const weft__card_terms *terms);
 
 /* The others'. */
 
@@ -127,6 +131,9 @@ bool weft__board_look(const weft__board *board, weft__card_key key, uint32_t inc
  * making since. */
 bool weft__board_find_rival(const weft__board *board, weft__card_key key, int rank, uint64_t since_ns,
                             weft__card_key *rival_out, weft__card_view *view);
+/* Card number @p index, and its key and version. False: it is not posted, or changes. */
+bool weft__board_read(const weft__board *board, uint32_t index, weft__card_key *key_out, uint32_t *version_out,
+                      weft__card_view *view);
 /* The highest incarnation of that key, 0 if there is none. */
 uint32_t weft__board_latest(const weft__board *board, weft__card_key key);
 /* Does the owner of this board look at nothing of that comm, and will not? True also if it has not come to make it:

@@ -21,7 +21,7 @@ static void free_board(weft__board *board)
 
 static const weft__card_key key = {11, 22}, other_key = {11, 33}, third_key = {44, 22};
 
-/* Terms in which every field follows from @p number. */
+/* Terms in which every field follows from 1p number. */
 static weft__card_terms terms_of(uint32_t number)
 {
     weft__card_terms terms = {.weft_version = number,
@@ -107,13 +107,15 @@ TEST(rivals_are_comms_of_the_same_name_with_this_rank)
     weft__board *board = new_board();
     weft__card *card = weft__board_take(board);
     weft__card_terms terms = terms_of(1);
-    weft__card_add_member(&terms, 5);
+    weft__card_name_members(&terms, (int[]){5, 9000}, 2);
     weft__board_post(card, other_key, 3, &terms);
     weft__card_key rival;
     weft__card_view view;
     CHECK(!weft__board_find_rival(board, key, 4, 0, &rival, &view));
     CHECK(!weft__board_find_rival(board, other_key, 5, 0, &rival, &view));
     CHECK(!weft__board_find_rival(board, third_key, 5, 0, &rival, &view));
+    CHECK(!weft__board_find_rival(board, key, 8999, 0, &rival, &view));
+    CHECK(weft__board_find_rival(board, key, 9000, 0, &rival, &view));
     CHECK(weft__board_find_rival(board, key, 5, 0, &rival, &view));
     CHECK_INT(rival.ranks, other_key.ranks);
     CHECK_INT(view.incarnation, 3);
@@ -183,11 +185,11 @@ TEST(a_board_counts_the_reasons_on_its_cards)
     CHECK_INT(atomic_load(&board->reasons), 1);
     weft__board_leave(card);
     CHECK_INT(atomic_load(&board->reasons), 1);
-    weft__board_copy(board, 5, key, 2, WEFT__CARD_STAYS, &terms);
+    weft__board_copy(board, 5, key, 2, WEFT__CARD_STAYS, 2, &terms);
     CHECK_INT(atomic_load(&board->reasons), 1);
-    weft__board_copy(board, 5, key, 2, WEFT__CARD_GAVE_UP, &terms);
+    weft__board_copy(board, 5, key, 2, WEFT__CARD_GAVE_UP, 3, &terms);
     CHECK_INT(atomic_load(&board->reasons), 2);
-    weft__board_copy(board, 5, key, 2, WEFT__CARD_LEFT, NULL);
+    weft__board_copy(board, 5, key, 2, WEFT__CARD_LEFT, 4, NULL);
     CHECK_INT(atomic_load(&board->reasons), 2);
     free_board(board);
 }
@@ -199,24 +201,42 @@ TEST(a_copy_says_what_the_card_says)
     weft__board *board = new_board();
     weft__card_terms terms = terms_of(4);
     weft__card_view view;
-    weft__board_copy(board, 17, key, 4, WEFT__CARD_LEFT, NULL); /* of a card that was not heard of */
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_LEFT, 5, NULL); /* of a card that was not heard of */
     CHECK(!weft__board_look(board, key, 4, &view));
-    weft__board_copy(board, 17, key, 4, WEFT__CARD_STAYS, &terms);
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_STAYS, 6, &terms);
     CHECK(weft__board_look(board, key, 4, &view));
     expect_number(&view.terms, 4);
-    weft__board_copy(board, 17, key, 4, WEFT__CARD_LEFT, NULL);
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_LEFT, 7, NULL);
     CHECK(weft__board_look(board, key, 4, &view));
     expect_number(&view.terms, 4);
     CHECK_INT(view.left, WEFT__CARD_LEFT);
     terms = terms_of(5);
-    weft__board_copy(board, 17, key, 5, WEFT__CARD_STAYS, &terms); /* the same comm, made again */
+    weft__board_copy(board, 17, key, 5, WEFT__CARD_STAYS, 8, &terms); /* the same comm, made again */
     CHECK(weft__board_look(board, key, 4, &view));
     CHECK_INT(view.incarnation, 5);
     expect_number(&view.terms, 5);
     terms = terms_of(6);
-    weft__board_copy(board, 17, third_key, 6, WEFT__CARD_STAYS, &terms); /* and another one */
+    weft__board_copy(board, 17, third_key, 6, WEFT__CARD_STAYS, 9, &terms); /* and another one */
     CHECK(!weft__board_look(board, key, 5, &view));
     CHECK(weft__board_look(board, third_key, 6, &view));
+    free_board(board);
+}
+
+/* Letters may come by several ways. */
+TEST(a_copy_takes_no_older_word_for_a_later_one)
+{
+    weft__board *board = new_board();
+    weft__card_terms terms = terms_of(4), later = terms_of(5);
+    weft__card_view view;
+    weft__board_copy(board, 17, key, 5, WEFT__CARD_STAYS, 8, &later);
+    weft__board_copy(board, 17, key, 4, WEFT__CARD_STAYS, 7, &terms);
+    weft__board_copy(board, 17, key, 5, WEFT__CARD_FAILED, 8, &later);
+    CHECK(weft__board_look(board, key, 5, &view) && view.incarnation == 5);
+    expect_number(&view.terms, 5);
+    CHECK_INT(view.left, WEFT__CARD_STAYS);
+    weft__board_copy(board, 17, key, 5, WEFT__CARD_LEFT, 9, NULL);
+    weft__board_copy(board, 17, key, 5, WEFT__CARD_STAYS, 8, &later);
+    CHECK(weft__board_look(board, key, 5, &view) && view.left == WEFT__CARD_LEFT);
     free_board(board);
 }
 
@@ -238,10 +258,10 @@ static void *write_cards(void *argument)
         weft__card_terms terms = terms_of(n);
         weft__card_key k = n % 3 ? key : third_key;
         if (r->copies) {
-            weft__board_copy(r->board, 0, k, n, WEFT__CARD_STAYS, &terms);
+            weft__board_copy(r->board, 0, k, n, WEFT__CARD_STAYS, 3 * n, &terms);
             weft__card_say_why(&terms, -1 - (int)(n % 20), terms.ranks);
-            weft__board_copy(r->board, 0, k, n, WEFT__CARD_FAILED, &terms);
-            weft__board_copy(r->board, 0, k, n, WEFT__CARD_LEFT, NULL);
+            weft__board_copy(r->board, 0, k, n, WEFT__CARD_FAILED, 3 * n + 1, &terms);
+            weft__board_copy(r->board, 0, k, n, WEFT__CARD_LEFT, 3 * n + 2, NULL);
         } else {
             weft__card *card = weft__board_take(r->board);
             weft__board_post(card, k, n, &terms);
@@ -320,7 +340,7 @@ TEST(boards_take_the_memory_of_what_is_on_them)
     weft__card_terms terms = terms_of(1);
     weft__card_view view;
     for (int r = 0; r < RANKS; r++) {
-        weft__board_copy(&boards[r], 0, key, 1, WEFT__CARD_STAYS, &terms);
+        weft__board_copy(&boards[r], 0, key, 1, WEFT__CARD_STAYS, 13, &terms);
         CHECK(!weft__board_look(&boards[r], third_key, 1, &view)); /* all cards were looked at */
     }
     long used = resident_kib() - before;

@@ -372,7 +372,9 @@ TEST(comms_go_on_when_rank_0_has_gone)
 {
     quiet();
     pid_t root;
-    rank_group group = machines_start(3, (int[]){0, 1, 2}, NULL, rank_0_has_gone, &root);
+    weft_world_config config = WEFT_WORLD_CONFIG_INIT;
+    config.rendezvous_timeout_ms = 4000; /* that long it stays */
+    rank_group group = machines_start(3, (int[]){0, 1, 2}, &config, rank_0_has_gone, &root);
     ranks_expect_passed(&group, 0);
     stage_reach(1);
     ranks_expect_passed(&group, 1);

@@ -210,18 +210,17 @@ static void one_says_why(weft_world *world, void *argument)
         CHECK_OK(weft_comm_abort(bad));
     while (barrier(bad) == WEFT_OK)
         ;
-    for (int r = 0; r < 3; r++) /* the others tell what they were told */
-        while (r != rank && !atomic_load(&world->boards[r]->reasons))
-            pause_ms(1);
+    while (rank != 2 && !atomic_load(&world->boards[2]->reasons))
+        pause_ms(1);
     CHECK_OK(barrier(kept));
     weft__progress_enter(world);
     for (int round = 0; round < 2; round++) { /* it is noticed, and counts in the next one */
         (void)weft__seat_once(world);
         weft__watchdog_carry_out(world);
     }
-    CHECK_INT(world->reasons, 2);
+    CHECK_INT(world->reasons, rank != 2); /* the others do not tell what they were told */
     for (int r = 0; r < 3; r++) {
-        CHECK_INT(world->said[r].count, r != rank);
+        CHECK_INT(world->said[r].count, r != rank && r == 2);
         CHECK(world->said[r].last <= kept->reasons);
     }
     weft__progress_leave(world);

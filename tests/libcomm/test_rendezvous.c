@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "bootstrap/hello.h"
 #include "bootstrap/socket.h"
+#include "bootstrap/tree.h"
 #include "meeting.h"
 
 enum { RANKS = 5, PLACES = 6 };
@@ -219,7 +220,7 @@ TEST_LIMIT(another_protocol_is_everybodys_verdict, 20)
     CHECK(weft__socket_send(fd, &hello, sizeof hello, weft__now_ns() + 10000000000u) == WEFT__IO_DONE);
     meeters_wait(&run);
     close(fd);
-    meeters_expect(&run, WEFT_E_MISMATCH, "rank 2 speaks protocol 5, rank 0 protocol 4: different versions of weft");
+    meeters_expect(&run, WEFT_E_MISMATCH, "rank 2 speaks protocol 6, rank 0 protocol 5: different versions of weft");
 }
 
 static void on_alarm(int signal)
@@ -292,6 +293,51 @@ static void use_links(weft__meeting *meeting)
     }
     /* They are closed by the end of the process, behind the end of the meeting. */
     free(links);
+}
+
+/* With two children a rank: 1 and 4 are children of 0 ... */
+static void check_tree(weft__meeting *meeting)
+{
+    exchange_numbers(meeting);
+    int *links = meeting->calls->take_links(meeting), rank = meeting->rank, size = meeting->size;
+    weft__place own = weft__tree_place(rank, size);
+    for (int r = 0; r < size; r++) {
+        bool is_neighbour = r == own.parent || (r != rank && weft__tree_place(r, size).parent == rank);
+        CHECK_INT(links[r] >= 0, r != rank && (rank == 0 || r == 0 || is_neighbour));
+    }
+    free(links);
+}
+
+TEST(ranks_are_connected_in_a_tree_wherever_they_meet)
+{
+    const char *address;
+    weft__tree_fan = 2;
+    for (size_t kind = 0; (address = place(kind)); kind++) {
+        meeter m[12];
+        meeters_make(m, 12, address);
+        for (int i = 0; i < 12; i++)
+            m[i].body = check_tree;
+        meeters_run(m, 12, WEFT_OK, NULL);
+    }
+}
+
+/* Nobody can listen beside so long a path: all stay with rank 0. */
+TEST(ranks_that_cannot_reach_their_parents_meet_all_the_same)
+{
+    char address[110];
+    int used = snprintf(address, sizeof address, "/tmp/weft-test-far-%d-", (int)getpid());
+    memset(address + used, 'x', 106 - (size_t)used);
+    address[106] = 0;
+    weft__tree_fan = 2;
+    meeter m[12];
+    meeters_make(m, 12, address);
+    meeting_run run = meeters_start(m, 12);
+    meeters_wait(&run);
+    meeters_expect(&run, WEFT_OK, NULL);
+    for (int i = 0; i < run.count; i++) {
+        bool is_below = i > 0 && weft__tree_place(i, 12).parent > 0;
+        CHECK_INT(strstr(run.outcomes[i].warned, "and has rank 0 pass on what others say") != NULL, is_below);
+    }
 }
 
 TEST(links_are_handed_over)

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <weft/info.h>
 
 #include "backend/tcp/tcp.h"
 #include "base/clock.h"
@@ -123,6 +125,63 @@ TEST(ranks_are_reached_where_WEFT_IFACE_says)
     ranks_as_processes(2, NULL, only_loopback, NULL);
     unsetenv("WEFT_IFACE");
 }
+
+/* ------------------------------------------------------------------------------------------- congestion */
+
+static void expect_control(int fd, const char *wanted)
+{
+    char name[32] = "";
+    socklen_t length = sizeof name - 1;
+    CHECK(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0);
+    CHECK_STR(name, wanted);
+}
+
+static void look_for_control(void *found, const weft_info *info)
+{
+    if (strcmp(info->name, "TCP, congestion control") == 0)
+        *(bool *)found = strcmp(info->value, "reno") == 0;
+}
+
+/* Whoever connects and whoever is connected to. */
+static void use_reno(weft_world *world, void *argument)
+{
+    bool found = false;
+    (void)argument;
+    CHECK_OK(weft_info_tell(world, look_for_control, &found));
+    CHECK(found);
+    weft_comm *comm = comm_of(world, "reno", NULL, 0);
+    check_sum(comm);
+    expect_control(tcp_of(world)->ways[1 - weft_world_rank(world)].fd, "reno");
+    check_sum(comm); /* nobody has gone before both have looked */
+    weft_comm_destroy(comm);
+}
+
+TEST(congestion_is_avoided_as_the_environment_says)
+{
+    setenv("WEFT_TCP_CONGESTION", "reno", 1); /* the kernel always has it, for everybody */
+    ranks_as_processes(2, NULL, use_reno, NULL);
+    unsetenv("WEFT_TCP_CONGESTION");
+}
+
+static void use_none(weft_world *world, void *argument)
+{
+    weft_comm_config config = WEFT_COMM_CONFIG_INIT;
+    weft_comm *comm;
+    (void)argument;
+    config.backend = "tcp";
+    CHECK_INT(weft_comm_create(world, "none", NULL, 0, &config, &comm), WEFT_E_INVALID);
+    CHECK_HAS(weft_last_error(), "WEFT_TCP_CONGESTION is 'dreams', which this rank cannot have: ");
+}
+
+TEST(a_way_to_avoid_congestion_that_the_kernel_lacks_is_named)
+{
+    quiet();
+    setenv("WEFT_TCP_CONGESTION", "dreams", 1);
+    ranks_as_processes(2, NULL, use_none, NULL);
+    unsetenv("WEFT_TCP_CONGESTION");
+}
+
+/* ------------------------------------------------------------------------------------------- wrong places */
 
 /* A place where nobody is: the next one is tried. */
 static void one_place_is_wrong(weft_world *world, void *argument)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer that docs/trainer.md plugs weft into trains as well in parallel as alone, and a pipeline as computed here.
+"""The trainer that docs/trainer.md plugs weft into trains as well in parallel as alone, and the pipeline as
+one loop does.
 
 usage: test_minimal.py TOP BUILD"""
 import functools

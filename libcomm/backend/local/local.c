@@ -138,7 +138,7 @@ static unsigned progress(void *state, uint64_t slice_ticks)
     weft__local *local = state;
     unsigned answer = 0;
     local->beside = (local->active && local->active->next) || local->world->progress.callers_return;
-    local->turn_ticks = local->beside ? slice_ticks / 8 : slice_ticks / 2;
+    local->turn_ticks = local->beside ? 0 : slice_ticks / 2;
     for (weft__local_comm **link = &local->active; *link;) {
         weft__local_comm *lc = *link;
         answer |= take_turn(lc);

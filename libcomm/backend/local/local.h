@@ -145,7 +145,8 @@ struct weft__local {
     int first;                /* of them: it measures the caches */
     uint32_t worth;           /* what it found, as far as known here */
     weft__local_comm *active; /* comms with operations */
-    /* A comm's turn: how long it may be, when it ends (0 = the clock was not read yet), whether it is over. */
+    /* A comm's turn: how long it may be (0 = a part), when it ends (0 = the clock was not read yet), whether it is
+     * over. */
     uint64_t turn_ticks, turn_end;
     bool turn_over;
     bool beside;           /* others want their turn soon */
@@ -282,9 +283,10 @@ static inline unsigned char *weft__local_slot(const weft__local_comm *lc, weft__
                             : weft__page_slot(&lc->layout, page, number);
 }
 
-/* Bytes moved between two looks at the clock, and at who has failed; and where other comms want to be looked at too. */
+/* Bytes moved between two looks at the clock, and at who has failed; and in a turn where other comms want theirs soon.
+ * That is one group of pages of past_host.c: fewer bytes take a quarter longer each. */
 #define WEFT__PART        ((size_t)64 << 10)
-#define WEFT__PART_BESIDE ((size_t)16 << 10)
+#define WEFT__PART_BESIDE ((size_t)32 << 10)
 
 static inline size_t weft__local_part(const weft__local *local)
 {

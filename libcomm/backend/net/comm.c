@@ -180,7 +180,7 @@ static weft_result read_card(weft__net_comm *nc, int member, const unsigned char
         return result;
     net->ways[nc->ranks[member]].reached = true;
     const char *why;
-    result = net->carrier->lost(net->carries, nc->ranks[member], &why);
+    result = weft__net_lost(net, nc->ranks[member], &why);
     if (result == WEFT_OK)
         return WEFT_OK;
     return weft_backend_error(result, "comm %s: the way from rank %d to rank %d is lost: %s", nc->name,

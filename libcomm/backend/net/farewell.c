@@ -13,7 +13,7 @@
 static bool is_lost(const weft__net *net, int rank)
 {
     const char *why;
-    return net->carrier->lost(net->carries, rank, &why) != WEFT_OK;
+    return weft__net_lost(net, rank, &why) != WEFT_OK;
 }
 
 static void say(weft__net *net, int rank, weft__net_what what)

@@ -7,6 +7,15 @@
 
 /* ------------------------------------------------------------------------------------------- sending */
 
+weft_result weft__net_lost(const weft__net *net, int rank, const char **why_out)
+{
+    weft_result result = net->carrier->lost(net->carries, rank, why_out);
+    if (result != WEFT_OK)
+        return result;
+    *why_out = "it is lost";
+    return weft_backend_lost(net->world, rank);
+}
+
 void weft__net_send(weft__net_comm *nc, int member, weft__net_slot *slot)
 {
     weft__net *net = nc->net;
@@ -14,9 +23,8 @@ void weft__net_send(weft__net_comm *nc, int member, weft__net_slot *slot)
     const char *why;
     head->comm = nc->peers[member].comm;
     head->member = (uint32_t)nc->rank;
-    if (net->carrier->lost(net->carries, nc->ranks[member], &why) !=
-        WEFT_OK) /* the comm fails, and what is not sent with it */
-        return;
+    if (weft__net_lost(net, nc->ranks[member], &why) != WEFT_OK)
+        return; /* the comm fails, and what is not sent with it */
     slot->busy = true;
     nc->held++;
     net->carrier->send(net->carries, nc->ranks[member], slot);

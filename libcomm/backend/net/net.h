@@ -158,7 +158,10 @@ void weft__net_lane_drop(weft__net_lane *lane);
 /* Does it wait for its member? */
 bool weft__net_lane_misses(const weft__net_lane *lane);
 
-/* message.c: records. A slot holds a head that is filled but for its first part. */
+/* message.c: WEFT_OK, or how the way to @p rank is lost and why: as the carrier knows; or as the world does, for a
+ * child of a rank that has ended may keep its connections open. */
+weft_result weft__net_lost(const weft__net *net, int rank, const char **why_out);
+/* Records. A slot holds a head that is filled but for its first part. */
 void weft__net_send(weft__net_comm *nc, int member, weft__net_slot *slot);
 void weft__net_tell(weft__net_comm *nc, int member, weft__net_what what, weft_result result, const char *text);
 /* For the carrier. It does not read the payload any more; and not the record either. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where this rank listens, and who comes in: other ranks of this world, which know its key from a card. Strangers, and
  * those who say nothing, are sent away as at the meeting of ranks. */
+#include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -54,6 +56,19 @@ static weft_result find_places(weft__tcp *tcp)
     return WEFT_OK;
 }
 
+weft_result weft__tcp_tune(int fd)
+{
+    weft__env env;
+    WEFT_TRY(weft__env_read(&env));
+    const char *name = env.tcp_congestion;
+    if (!name || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0)
+        return WEFT_OK;
+    return weft__fail(WEFT_E_INVALID,
+                      "WEFT_TCP_CONGESTION is '%s', which this rank cannot have: %s (see "
+                      "/proc/sys/net/ipv4/tcp_allowed_congestion_control)",
+                      name, strerror(errno));
+}
+
 static weft_result open_door(weft__tcp *tcp)
 {
     weft__tcp_card *card = &tcp->card;
@@ -73,9 +88,11 @@ static weft_result open_door(weft__tcp *tcp)
     }
     if (fd < 0)
         return weft__fail_errno("tcp: cannot listen");
-    if (getsockname(fd, (struct sockaddr *)&here.where, &here.length) != 0 ||
-        !weft__tcp_watch(tcp, fd, EPOLLIN, WEFT__TCP_LISTENER, 0)) {
-        weft_result result = weft__fail_errno("tcp: cannot listen");
+    weft_result result = weft__tcp_tune(fd); /* those that are accepted are as the listener is */
+    if (result == WEFT_OK && (getsockname(fd, (struct sockaddr *)&here.where, &here.length) != 0 ||
+                              !weft__tcp_watch(tcp, fd, EPOLLIN, WEFT__TCP_LISTENER, 0)))
+        result = weft__fail_errno("tcp: cannot listen");
+    if (result != WEFT_OK) {
         close(fd);
         return result;
     }
@@ -133,9 +150,9 @@ void weft__tcp_hear_guests(weft__tcp *tcp)
 /* Who waits at the door and cannot be let in waits on: nobody is kept busy by that. */
 static void shut_door(weft__tcp *tcp, weft_result result)
 {
-    if (result != WEFT_OK && !tcp->told_of_want)
+    if (result != WEFT_OK && !tcp->told_at_door)
         weft__log(WEFT_LOG_WARN, "tcp: no descriptor is left to let other ranks in (ulimit -n)");
-    tcp->told_of_want |= result != WEFT_OK;
+    tcp->told_at_door |= result != WEFT_OK;
     if (weft__tcp_watch(tcp, tcp->listener, 0, WEFT__TCP_LISTENER, 0))
         tcp->shut_ns = weft__now_ns() + SHUT_NS;
 }
@@ -152,7 +169,9 @@ void weft__tcp_listen(weft__tcp *tcp)
 {
     unsigned before = tcp->guests.came;
     weft_result result = weft__guests_accept(&tcp->guests, tcp->listener);
-    if (tcp->guests.came == before && weft__socket_wait(tcp->listener, POLLIN, 0))
+    if (tcp->guests.came != before)
+        tcp->told_at_door = false;
+    else if (weft__socket_wait(tcp->listener, POLLIN, 0))
         shut_door(tcp, result);
     for (int i = 0; i < tcp->guests.count; i++)
         (void)weft__tcp_watch(tcp, tcp->guests.all[i].fd, EPOLLIN, WEFT__TCP_GUEST, 0);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The backend over plain sockets: its table, and the life of its part of a world. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/registry.h"
@@ -149,6 +152,22 @@ static weft_result open_world(weft_world *world, void **state_out)
     return weft__net_open(world, &carrier, state_out);
 }
 
+/* That of a socket as they are made; a route may have its own. */
+static void tell(void *state, weft_backend_tell_line *line, void *cookie)
+{
+    char name[32] = "";
+    socklen_t length = sizeof name - 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+    if (fd < 0)
+        return;
+    bool is_set = weft__tcp_tune(fd) == WEFT_OK;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0)
+        line(cookie, "TCP, congestion control", name,
+             is_set ? "the machine's, unless WEFT_TCP_CONGESTION or a route says another" : weft_last_error());
+    close(fd);
+}
+
 static weft_result query(const weft_backend_question *question, weft_backend_facts *facts)
 {
     weft__net_facts(facts);
@@ -163,5 +182,6 @@ const weft_backend weft__backend_tcp = {
     .name = "tcp",
     .query = query,
     .open = open_world,
+    .tell = tell,
     WEFT__NET_CALLS,
 };

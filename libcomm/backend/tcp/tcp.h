@@ -78,18 +78,20 @@ struct weft__tcp {
     int epoll_fd, listener; /* the latter -1 until the first comm is made */
     weft__tcp_card card;
     weft__guests guests;
-    uint64_t shut_ns; /* the listener is not watched until then; 0 = it is */
-    bool told_of_want;
-    weft__tcp_way *ways;  /* [world size] */
-    int unsettled;        /* ways that are being made, */
-    uint64_t look_ns;     /* and when the next look is due at who of them takes too long */
-    int rests;            /* ways with a rest */
-    unsigned char *waste; /* a record that nobody wants */
+    uint64_t shut_ns;                /* the listener is not watched until then; 0 = it is */
+    bool told_at_door, told_on_ways; /* of a want that still is */
+    weft__tcp_way *ways;             /* [world size] */
+    int unsettled;                   /* ways that are being made, */
+    uint64_t look_ns;                /* and when the next look is due at who of them takes too long */
+    int rests;                       /* ways with a rest */
+    unsigned char *waste;            /* a record that nobody wants */
 };
 
 /* What an event is about. */
 enum { WEFT__TCP_WAY, WEFT__TCP_LISTENER, WEFT__TCP_GUEST };
 bool weft__tcp_watch(weft__tcp *tcp, int fd, uint32_t events, int kind, int index);
+/* A socket is as the environment wants it; E_INVALID if it cannot be. */
+weft_result weft__tcp_tune(int fd);
 /* Nothing is heard of it any more, even if a child of this process still has it. */
 void weft__tcp_close(weft__tcp *tcp, int fd);
 

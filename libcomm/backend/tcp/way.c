@@ -51,18 +51,13 @@ void weft__tcp_way_lose(weft__tcp_way *way, weft_result result, const char *why)
     weft__net_rank_lost(way->tcp->net, way->rank, result, way->why);
 }
 
-/* A child of a rank that has ended may keep its connections open: the world knows better. */
 weft_result weft__tcp_lost(void *state, int rank, const char **why_out)
 {
     const weft__tcp_way *way = &((weft__tcp *)state)->ways[rank];
-    const _Atomic uint8_t *lost = way->tcp->net->world->lost;
-    int how = lost ? atomic_load(&lost[rank]) : 0;
-    if (way->state != WEFT__TCP_LOST && !how)
+    if (way->state != WEFT__TCP_LOST)
         return WEFT_OK;
-    *why_out = way->state == WEFT__TCP_LOST ? way->why : "it is lost";
-    if (way->state == WEFT__TCP_LOST)
-        return way->result;
-    return how == WEFT__LOST_SILENT ? WEFT_E_TIMEOUT : WEFT_E_PEER_LOST;
+    *why_out = way->why;
+    return way->result;
 }
 
 weft_result weft__tcp_result_of(int error)
@@ -97,6 +92,7 @@ static bool connect_to(weft__tcp_way *way, const weft__endpoint *to)
     if (fd < 0)
         return false;
     way->fd = fd;
+    (void)weft__tcp_tune(fd); /* what the listener could have */
     bool begun =
         connect(fd, (const struct sockaddr *)&to->where, to->length) == 0 || errno == EINPROGRESS || errno == EINTR;
     return begun && weft__tcp_watch(way->tcp, fd, EPOLLOUT, WEFT__TCP_WAY, way->rank);
@@ -163,10 +159,10 @@ static void wait_for_better(weft__tcp_way *way, int error, uint64_t now)
              error == EMFILE ? " (ulimit -n)" : "");
     if (now >= way->give_up_ns)
         weft__tcp_way_lose(way, WEFT_E_SYSTEM, why);
-    else if (!way->tcp->told_of_want)
+    else if (!way->tcp->told_on_ways)
         weft__log(WEFT_LOG_WARN, "tcp: no way to rank %d yet: %s; it is tried for %.0f s more", way->rank, why,
                   (double)(way->give_up_ns - now) * 1e-9);
-    way->tcp->told_of_want = true;
+    way->tcp->told_on_ways = true;
 }
 
 /* Go on to the next place, until one can be tried. */
@@ -255,16 +251,18 @@ void weft__tcp_ways_tire(weft__tcp *tcp)
     if (now < tcp->look_ns)
         return;
     tcp->look_ns = now + LOOK_NS; /* ranks may be many, and this comes in every turn */
+    bool any_wants = false;
     for (int r = 0; r < weft_world_size(tcp->net->world); r++) {
         weft__tcp_way *way = &tcp->ways[r];
         bool tries = way->state == WEFT__TCP_CONNECTING || way->state == WEFT__TCP_GREETING;
-        if (!tries || now < way->until_ns)
-            continue;
-        if (way->fd < 0)
+        bool is_late = tries && now >= way->until_ns;
+        if (is_late && way->fd < 0)
             try_next(way);
-        else
+        else if (is_late)
             fail(way, "whoever is there does not answer", true);
+        any_wants |= way->wants && way->state == WEFT__TCP_CONNECTING;
     }
+    tcp->told_on_ways &= any_wants;
 }
 
 /* ------------------------------------------------------------------------------------------- having one */

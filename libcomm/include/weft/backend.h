@@ -243,6 +243,9 @@ WEFT_API void weft_backend_fail(weft_comm *comm, weft_result result, const char 
 /** A call of the backend fails with @p result: keep the message for weft_last_error(), and return @p result. Threads:
  *  any. Blocks: never. */
 WEFT_API weft_result weft_backend_error(weft_result result, const char *format, ...) WEFT_PRINTF(2, 3);
+/** WEFT_OK, or how @p rank was lost, as the world knows: E_PEER_LOST, or E_TIMEOUT if it is silent. A connection to it
+ *  may still look well. Threads: any. Blocks: never. */
+WEFT_API weft_result weft_backend_lost(const weft_world *world, int rank);
 /** A line for weft's log, cut at about 500 bytes: what a library below has to say. Threads: any. Blocks: local. */
 WEFT_API void weft_backend_log(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
 /** What @p what asks for. Its kind makes sense, as that of an operation does. Threads: any. Blocks: never. */

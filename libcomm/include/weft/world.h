@@ -70,11 +70,12 @@ WEFT_API WEFT_NODISCARD weft_result weft_world_check(weft_world *world, weft_str
 WEFT_API weft_result weft_world_abort(weft_world *world, weft_result result, const char *why);
 
 /** Close the world; NULL is fine. Every comm must have been destroyed and every buffer given back before; what is
- *  left is reported and given back. Peers are not waited for, but in a world that spans machines rank 0 stays up to 5 s
- *  for ranks that have not closed theirs, since it passes on what they tell each other; once it has gone, ranks of
- *  different machines cannot make comms any more (E_PEER_LOST), and those that they have go on. Each rank waits up to
- *  2 s until what it said last has been heard, and up to 5 s until what it sent last through a network has been read,
- *  both of which take no time unless others are stopped.
+ *  left is reported and given back. Peers are not waited for, but in a world that spans machines ranks that pass on
+ *  what others tell each other stay until those have closed their worlds or ended, rank 0 for all and others for some,
+ *  up to rendezvous_timeout_ms. Once rank 0 has gone, ranks of different machines cannot make comms any more
+ *  (E_PEER_LOST) and hear of no rank that ends, and the comms that they have go on; rank 0 takes the place of any other
+ *  that goes. Each rank waits up to 2 s until what it said last has been heard, and up to 5 s until what it sent last
+ *  through a network has been read, both of which take no time unless others are stopped.
  *  Threads: owner.  Blocks: local, in a world that spans machines, or used a network, peers for that long. */
 WEFT_API void weft_world_close(weft_world *world);
 

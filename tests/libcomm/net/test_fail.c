@@ -283,6 +283,35 @@ TEST(a_rank_that_dies_at_any_time_is_named)
     }
 }
 
+/* Its child holds its connections, which look well. */
+static void leaves_a_child(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = comm_over(world, carrier(), "survived");
+    CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+    if (weft_world_rank(world) == 1) {
+        if (fork() == 0) {
+            pause_ms(10000);
+            _exit(0);
+        }
+        raise(SIGKILL);
+    }
+    CHECK_RESULT(weft_barrier_run(comm, WEFT_STREAM_HOST), WEFT_E_PEER_LOST);
+    weft_comm_destroy(comm);
+    double begin = now_s();
+    weft_world_close(world);
+    CHECK_MSG(now_s() - begin < 3, "closing took %.1f s", now_s() - begin);
+    exit(0);
+}
+
+TEST(a_rank_that_is_known_to_be_dead_is_not_waited_for)
+{
+    quiet_if_carried();
+    rank_group group = ranks_start(2, NULL, leaves_a_child, NULL);
+    ranks_expect_passed(&group, 0);
+    ranks_wait(&group, 1);
+}
+
 /* A rank that is stopped holds nothing of the others. */
 static void stops(weft_world *world, void *argument)
 {
