@@ -73,6 +73,12 @@ void cores_pick(const cores *all, int index, int count, cpus *picked)
     }
 }
 
+void cores_share_of(const cores *all, int index, int count, int *first_out, int *count_out)
+{
+    *first_out = index * all->count / count;
+    *count_out = (index + 1) * all->count / count - *first_out;
+}
+
 bool cores_bind(const cores *all, int index, int count)
 {
     cpus picked;

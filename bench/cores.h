@@ -22,6 +22,8 @@ bool cores_of_process(cores *found);
 void cores_find(const char *sysfs, const cpus *allowed, cores *found);
 /* The CPUs of @p count cores from number @p index on; round robin. */
 void cores_pick(const cores *all, int index, int count, cpus *picked);
+/* What @p index of @p count gets when they are divided among so many, at most as many as there are. */
+void cores_share_of(const cores *all, int index, int count, int *first_out, int *count_out);
 /* Put the calling thread on those. False: errno says why. */
 bool cores_bind(const cores *all, int index, int count);
 /* Put the calling thread, number @p index of @p count, on a core of its own, if this process may use so many. */

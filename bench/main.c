@@ -25,8 +25,9 @@ static const menu_item subcommands[] = {
     {"topo", "the machine, where ranks sit, and what their groups cross", command_topo},
 };
 
-static const menu all = {"weft", "usage: weft COMMAND [options]\n\ncommands (each has --help):\n", "command",
-                         subcommands, sizeof subcommands / sizeof *subcommands};
+static const menu all = {"weft",
+                         "usage: weft COMMAND [options]\n       weft --version\n\ncommands (each has --help):\n",
+                         "command", subcommands, sizeof subcommands / sizeof *subcommands};
 
 /* What was closed must not become a file or socket that is opened later. Results that nobody can take stay an error;
  * messages that nobody wants are none. */

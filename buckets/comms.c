@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comms of a set's own over the ranks of the given ones, so that nobody else's operations get in between. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -15,13 +17,14 @@
 /* A comm of ours. */
 typedef struct request {
     weft_comm *given;
-    const char *name, *purpose;
-    uint32_t works; /* most that are in flight at a time */
+    const char *name, *purpose; /* with these it is told from others over the given one */
+    uint32_t works;             /* most that are in flight at a time */
     weft_comm **made;
 } request;
 
 struct weft__comms {
     int *ranks; /* room for those of one */
+    char number[16];
     size_t count;
     request list[];
 };
@@ -40,7 +43,7 @@ static size_t list_requests(weft_buckets *set, request *list)
         if (lane->replica)
             list[count++] = (request){lane->replica, set->name, replica, lane->buckets, &lane->replica_comm};
     }
-    list[count++] = (request){set->norm, set->name, "norm", 1, &set->norm_comm};
+    list[count++] = (request){set->norm, set->comms->number, "norm", 1, &set->norm_comm};
     for (size_t i = 0; i < set->sum_comm_count; i++) {
         weft__sum_comm *sum = &set->sum_comms[i];
         list[count++] = (request){sum->given, sum->name, "sum", sum->ops, &sum->comm};
@@ -48,13 +51,13 @@ static size_t list_requests(weft_buckets *set, request *list)
     return count;
 }
 
-static weft_result check_works(const request *r)
+static weft_result check_works(const weft_buckets *set, const request *r)
 {
     if (r->works > MOST_WORKS)
         return weft__fail(WEFT_E_RANGE,
                           "set '%s': %u operations in flight to %s over comm '%s', the most are %d: make the buckets "
                           "larger",
-                          r->name, r->works, r->purpose, weft_comm_name(r->given), MOST_WORKS);
+                          set->name, r->works, r->purpose, weft_comm_name(r->given), MOST_WORKS);
     return WEFT_OK;
 }
 
@@ -69,7 +72,7 @@ weft_result weft__comms_plan(weft_buckets *set)
         return WEFT_E_NO_MEMORY;
     set->comms->count = list_requests(set, set->comms->list);
     for (size_t i = 0; i < set->comms->count; i++)
-        WEFT_TRY(check_works(&set->comms->list[i]));
+        WEFT_TRY(check_works(set, &set->comms->list[i]));
     return WEFT_OK;
 }
 
@@ -104,10 +107,19 @@ static weft_result start(const weft_buckets *set, const request *r)
     return result == WEFT_E_INVALID ? refuse_name(set, r) : result;
 }
 
+/* Sets are made in one order on all ranks of the norm comm, which have just agreed on this one: its number tells it
+ * from others there, whose names may differ from rank to rank. */
+static void number_set(weft_buckets *set)
+{
+    set->norm_number = weft__reserved_number(set->norm);
+    snprintf(set->comms->number, sizeof set->comms->number, "%" PRIu32, set->norm_number);
+}
+
 /* All of them, also behind a failure: ranks must not differ in how often they have used a name. */
 weft_result weft__comms_start(weft_buckets *set)
 {
     weft__verdict first = {0};
+    number_set(set);
     for (size_t i = 0; i < set->comms->count; i++)
         weft__verdict_add(&first, start(set, &set->comms->list[i]));
     return weft__verdict_result(&first);

@@ -19,8 +19,10 @@
 /* Entries that are of no param. */
 #define CONFIGURATION WEFT_LAYOUT_NONE
 #define PLACES        (WEFT_LAYOUT_NONE - 1)
+#define SUM           (WEFT_LAYOUT_NONE - 2)
 
-/* One thing that must be alike: the configuration, some elements of a param, or where all params of a lane lie. */
+/* One thing that must be alike: the configuration, some elements of a param, where all params of a lane lie,
+ * or the name of a sum. */
 typedef struct entry {
     uint64_t hash;
     uint32_t param;
@@ -33,6 +35,7 @@ typedef struct subject {
     const weft_buckets_config *config;
     weft_comm *comm;
     const weft__bucket_lane *lane; /* for PLACES */
+    const weft__sum_comm *sum;     /* for SUM */
     entry *entries;                /* NULL: there was no memory for them */
     size_t count;
 } subject;
@@ -167,6 +170,9 @@ static void describe(const subject *s, size_t index, char text[TEXT_BYTES])
         describe_config(s, text);
     } else if (e->param == PLACES) {
         append(text, "no more params, in buckets for %d ranks", weft_comm_size(s->lane->shard));
+    } else if (e->param == SUM) {
+        append_name(text, s->sum->name);
+        append(text, " as the name of a sum (weft_buckets_sum.name)");
     } else {
         describe_param(weft_params_get(s->set->params, e->param), text);
         if (e->count != weft_params_elements(s->set->params, e->param))
@@ -303,7 +309,10 @@ static weft_result compare_norm(subject *s)
 
 static weft_result compare_sums(subject *s, const weft__sum_comm *comm)
 {
-    s->comm = comm->given, s->count = 0;
+    s->comm = comm->given, s->sum = comm, s->count = 0;
+    add(s, SUM, weft__hash(WEFT__HASH_START, comm->name, strlen(comm->name)), 0, 0);
+    WEFT_TRY(compare(s));
+    s->count = 0;
     list_sum(s, comm);
     WEFT_TRY(compare(s));
     return check_counted(s);

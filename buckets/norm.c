@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The global gradient norm: every element of the model once, as an exact sum, rounded once. */
 #include <math.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "device/gpu.h"
@@ -79,14 +78,14 @@ float weft__norm_round(weft__double2 squares)
 }
 
 /* Where all ranks meet, whatever order each has its sets in: of those that share the first one's norm comm, the one
- * with the least name. */
+ * that was made first. */
 static const weft_buckets *meeting_set(weft_buckets *const *sets, uint32_t count)
 {
-    const weft_buckets *least = sets[0];
+    const weft_buckets *oldest = sets[0];
     for (uint32_t i = 1; i < count; i++)
-        if (sets[i]->norm == sets[0]->norm && strcmp(sets[i]->name, least->name) < 0)
-            least = sets[i];
-    return least;
+        if (sets[i]->norm == sets[0]->norm && sets[i]->norm_number < oldest->norm_number)
+            oldest = sets[i];
+    return oldest;
 }
 
 static weft_result check_reduced(weft_buckets *const *sets, uint32_t count)

@@ -29,7 +29,7 @@ typedef struct weft__bucket_lane {
 /* A comm of ours for sums of params over further ranks. */
 typedef struct weft__sum_comm {
     weft_comm *given, *comm;
-    const char *name; /* in its own: the set's or the sum's */
+    const char *name; /* the set's or the sum's */
     uint32_t ops;
 } weft__sum_comm;
 
@@ -98,6 +98,7 @@ struct weft_buckets {
 
     weft__bucket_lane lanes[2];  /* dense; expert */
     weft_comm *norm, *norm_comm; /* as given, and ours */
+    uint32_t norm_number;        /* of this set among all that were given it: alike on all its ranks */
     weft__sum *sums;
     size_t sum_count;
     weft__sum_comm *sum_comms;

@@ -19,17 +19,14 @@
 /* Works that nobody will finish: say so, end them, and forget them. In the seat. */
 static void drop_works(weft_comm *comm)
 {
-    uint32_t count = 0;
+    char works[256];
+    if (weft__work_describe_unfinished(comm->slots, works, sizeof works))
+        weft__log(WEFT_LOG_ERROR, "comm %s is destroyed: %s", comm->name, works);
     for (uint32_t i = 0; i < comm->slots->count; i++) {
         weft__work *work = weft__work_at(comm->slots, i);
-        if (weft__work_is_free(work))
-            continue;
-        count += weft__work_is_unfinished(work);
-        if (!weft__work_ended(work))
+        if (!weft__work_is_free(work) && !weft__work_ended(work))
             weft__progress_done(&work->op, WEFT_E_ABORTED);
     }
-    if (count)
-        weft__log(WEFT_LOG_ERROR, "comm %s is destroyed with %u works that were not finished", comm->name, count);
     weft__seat_drop_held(comm);
     weft__work_pool_give(comm->slots);
 }
@@ -173,6 +170,11 @@ weft_result weft_comm_native(weft_comm *comm, void **native_out)
                           comm->name, comm->backend->name);
     *native_out = native;
     return WEFT_OK;
+}
+
+uint32_t weft__reserved_number(weft_comm *comm)
+{
+    return comm->numbers++;
 }
 
 weft_world *weft_comm_world(const weft_comm *comm)

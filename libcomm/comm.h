@@ -26,6 +26,7 @@ struct weft_comm {
     weft__work_slots *slots;
     size_t messages_at;              /* in the memory of a work: the messages of a batch */
     uint64_t collectives;            /* started so far */
+    uint32_t numbers;                /* that weft__reserved_number() has given */
     weft__device *gpu;               /* whose memory operations are on; NULL: the host's */
     struct weft__gpu_word *gpu_word; /* a little of it, for agreeing */
     _Atomic uint32_t queued; /* works that are not done at once, though the backend does all at once: later ones wait */

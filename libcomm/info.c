@@ -142,6 +142,13 @@ static void tell_variables(const teller *t)
                                          .note = entry->help,
                                          .is_default = is_default});
     }
+    weft__env_unread unread;
+    for (size_t next = 0; weft__env_unknown(&next, &unread);) {
+        char note[96] = "weft reads no such variable";
+        if (unread.nearest)
+            snprintf(note, sizeof note, "weft reads no such variable: did you mean %s?", unread.nearest);
+        tell(t, WEFT_INFO_VARIABLE, unread.name, unread.value, note);
+    }
 }
 
 static void tell_setting(void *cookie, const char *name, const char *value, const char *note)

@@ -35,6 +35,18 @@ static weft_result hold_before(const weft_comm *comm, weft_work before, weft__wo
     return WEFT_OK;
 }
 
+/* The caller waits too late, or has forgotten to: tell which one comes first. */
+static __attribute__((cold)) weft_result refuse_more(weft_comm *comm)
+{
+    char works[256];
+    weft__progress_enter(comm->world);
+    bool some = weft__work_describe_unfinished(comm->slots, works, sizeof works);
+    weft__progress_leave(comm->world);
+    if (!some)
+        return weft__fail(WEFT_E_BUSY, "comm %s: all %u works are in flight", comm->name, comm->slots->count);
+    return weft__fail(WEFT_E_BUSY, "%s: finish one first", works);
+}
+
 weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work before, weft__work **work_out)
 {
     WEFT_TRY(weft__comm_has_stream(comm, after));
@@ -46,8 +58,7 @@ weft_result weft__start_prepare(weft_comm *comm, weft_stream after, weft_work be
     if (!work) {
         if (hold)
             weft__work_release(hold);
-        return weft__fail(WEFT_E_BUSY, "comm %s: all %u works are in flight; finish one first", comm->name,
-                          comm->slots->count);
+        return refuse_more(comm);
     }
     work->comm = comm;
     work->after = hold;

@@ -36,19 +36,6 @@ int weft__watchdog_sleep_ms(const weft__work *work, int most_ms)
     return left_ms < (uint64_t)most_ms ? (int)left_ms : most_ms;
 }
 
-/* "all_reduce 41 (reduce bucket 2) on comm dp" */
-static void describe(const weft__work *work, char *text, size_t bytes)
-{
-    const weft_comm *comm = work->comm;
-    const char *label = weft_trace_label_text(comm->world, work->op.label);
-    char number[24] = "";
-    if (!work->op.is_p2p)
-        snprintf(number, sizeof number, " %llu", (unsigned long long)work->op.number);
-    snprintf(text, bytes, "%s%s%s%s%s on comm %s",
-             work->op.is_p2p ? "p2p batch" : weft_collective_string(work->op.what.kind), number, *label ? " (" : "",
-             label, *label ? ")" : "", comm->name);
-}
-
 static void explain(const weft__work *work, char *text, size_t bytes)
 {
     const weft_comm *comm = work->comm;
@@ -68,7 +55,7 @@ static void look_at(weft_comm *comm, weft__work *work)
     if (!late && !name)
         return;
     char what[160], why[192];
-    describe(work, what, sizeof what);
+    weft__work_describe(work, what, sizeof what);
     explain(work, why, sizeof why);
     if (late) {
         weft_backend_fail(comm, WEFT_E_TIMEOUT, "%s did not end in %.1f s: %s", what, (double)age * 1e-9, why);

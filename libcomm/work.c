@@ -116,6 +116,38 @@ weft__work *weft__work_take(weft__work_slots *slots)
     return work;
 }
 
+void weft__work_describe(const weft__work *work, char *text, size_t bytes)
+{
+    const weft_comm *comm = work->comm;
+    const char *label = weft_trace_label_text(comm->world, work->op.label);
+    char number[24] = "";
+    if (!work->op.is_p2p)
+        snprintf(number, sizeof number, " %llu", (unsigned long long)work->op.number);
+    snprintf(text, bytes, "%s%s%s%s%s on comm %s",
+             work->op.is_p2p ? "p2p batch" : weft_collective_string(work->op.what.kind), number, *label ? " (" : "",
+             label, *label ? ")" : "", comm->name);
+}
+
+bool weft__work_describe_unfinished(const weft__work_slots *slots, char *text, size_t bytes)
+{
+    const weft__work *oldest = NULL;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < slots->count; i++) {
+        weft__work *work = weft__work_at(slots, i);
+        if (!weft__work_is_unfinished(work))
+            continue;
+        oldest = oldest && oldest->ready <= work->ready ? oldest : work;
+        count++;
+    }
+    if (!oldest)
+        return false;
+    char what[160];
+    weft__work_describe(oldest, what, sizeof what);
+    snprintf(text, bytes, "%u work%s started and not finished, %s%s", count, count == 1 ? " was" : "s were",
+             count == 1 ? "" : "the oldest ", what);
+    return true;
+}
+
 /* ------------------------------------------------------------------------------------------- values and holds */
 
 static weft__work *slot_of(weft_work work)

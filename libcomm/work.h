@@ -104,6 +104,10 @@ static inline bool weft__work_is_unfinished(weft__work *work)
     return state & WEFT__WORK_HOLDS && !(state & WEFT__WORK_CLAIMED);
 }
 
+/* "all_reduce 41 (reduce bucket 2) on comm dp" */
+void weft__work_describe(const weft__work *work, char *text, size_t bytes);
+/* "3 works were started and not finished, the oldest barrier 7 on comm dp". False: all were. In the seat. */
+bool weft__work_describe_unfinished(const weft__work_slots *slots, char *text, size_t bytes);
 /* A free slot, held once; NULL: all are in flight. One caller at a time for the comm. */
 weft__work *weft__work_take(weft__work_slots *slots);
 /* The value of a work that was just taken. */

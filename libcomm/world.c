@@ -149,6 +149,8 @@ static weft_result open_parts(weft_world *world, const weft_world_config *given)
         return stay_away(given, weft__verdict_result(&mine));
     if (world->size > 1)
         weft__log_rank(world->rank);
+    if (world->rank == 0) /* the others have most likely the same */
+        weft__env_warn();
     weft__verdict_add(&mine, make_own_parts(world));
     if (world->size > 1)
         return weft__world_meet(world, &launch, &mine);
@@ -249,7 +251,7 @@ weft_result weft_world_abort(weft_world *world, weft_result result, const char *
         return weft__fail(WEFT_E_INVALID, "a world is aborted with a failure and a reason, not with %s",
                           weft_result_string(result));
     WEFT_TRY(weft__world_alive(world));
-    weft__log(WEFT_LOG_ERROR, "rank %d gives up: %s (%s)", world->rank, why, weft_result_string(result));
+    weft__log(WEFT_LOG_ERROR, "%s (%s): this rank gives up", why, weft_result_string(result));
     weft__progress_enter(world);
     if (world->own) { /* for those who make comms */
         weft__board *board = &world->own->header->board;

@@ -150,7 +150,8 @@ static const option table[] = {
      "text is its bytes, tokens stay what they are"},
     {"split", OPTION_TEXT, AT(split), 0, 0, "A,B[,C]", "parts to train on and to hold out (95,5)"},
     {"log-interval", OPTION_INT, AT(log_interval), 1, MANY, "STEPS", "a line every so many (1)"},
-    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "a line of JSON a step, and a summary, or the plan; - = stdout"},
+    {"json", OPTION_FILE, AT(json), 0, 0, "FILE",
+     "a line of JSON a step, and a summary, or the plan; - = standard output, with nothing else"},
     {"html", OPTION_FILE, AT(html), 0, 0, "FILE", "a page with the loss curve and the time at the end; - = stdout"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "write what every operation did"},
     {"compute", OPTION_TEXT, AT(compute), 0, 0, "real|timed:F[,B[,S]]",
@@ -166,6 +167,8 @@ static const option table[] = {
      "say what a training would take and send, start nothing, and write no --html or --trace"},
     {"world-size", OPTION_INT, AT(world_size), 1, 1 << 20, "RANKS",
      "with --plan: ranks there would be (tensor times pipeline parallel ranks)"},
+    {"show-defaults", OPTION_FLAG, AT(show_defaults), 0, 0, NULL,
+     "say on standard error what all options are that were not given, as options"},
     {"plan-rank", OPTION_INT, AT(plan_rank), 0, 1 << 20, "RANK", "with --plan: whose buckets and bytes (0)"},
 
     {"use-mcore-models|transformer-impl|use-flash-attn", OPTION_NOTED, 0, 0, 0, NULL, NO_EFFECT},
@@ -246,6 +249,15 @@ static bool is_without_effect(const gpt_options *options, const option *o)
     return o->kind == OPTION_NOTED || (o->field == AT(attention) && options->device == GPT_ON_HOST);
 }
 
+static void print_defaults(const gpt_options *options, int argc, char **argv, FILE *out)
+{
+    fprintf(out, "weft: defaults:");
+    for (const option *o = table; o < table + OPTIONS; o++)
+        if (!is_without_effect(options, o) && !options_given(o->name, argc, argv))
+            print_default(o, (const char *)options + o->field, out);
+    fprintf(out, "\n");
+}
+
 void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *out)
 {
     const char *lead = "weft: without effect here:";
@@ -257,11 +269,10 @@ void gpt_options_note(const gpt_options *options, int argc, char **argv, FILE *o
             lead = "";
         }
     }
-    fprintf(out, "%sweft: defaults:", *lead ? "" : "\n");
-    for (const option *o = table; o < table + OPTIONS; o++)
-        if (!is_without_effect(options, o) && !options_given(o->name, argc, argv))
-            print_default(o, (const char *)options + o->field, out);
-    fprintf(out, "\n");
+    if (!*lead)
+        fprintf(out, "\n");
+    if (options->show_defaults)
+        print_defaults(options, argc, argv, out);
     if (!options->sharded_optimizer)
         fprintf(out, "weft: the optimizer is sharded, also without --use-distributed-optimizer\n");
 }

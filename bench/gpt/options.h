@@ -55,7 +55,7 @@ typedef struct gpt_options {
     int device;      /* GPT_ON_* */
     int attention;   /* word of --attention-backend */
     int tokenizer, log_interval;
-    bool mock, plan;
+    bool mock, plan, show_defaults;
     int world_size, plan_rank; /* 0 = as many as there are, or as a plan needs */
 } gpt_options;
 

@@ -31,7 +31,7 @@ typedef struct info_options {
 static const option table[] = {
     {"t|nthreads|n", OPTION_INT, FIELD(ranks), 1, 64, "N",
      "ranks are N threads of this process, not those of a launcher"},
-    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, with nothing else"},
 };
 
 static const struct {

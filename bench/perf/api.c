@@ -27,7 +27,7 @@ typedef struct values {
 static const option table[] = {
     {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "rounds; figures are medians over them (101)"},
     {"repeats", OPTION_INT, FIELD(repeats), 1, 10000000, "N", "calls timed together in a round (1000)"},
-    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a call; - = stdout"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a call; - = standard output, with nothing else"},
 };
 
 static const char usage[] =

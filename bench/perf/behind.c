@@ -40,7 +40,7 @@ static const option table[] = {
     {"small-bytes", OPTION_SIZE, FIELD(small_bytes), 4, 1e9, "BYTES", "of it; K M G may follow (4K)"},
     {"large-bytes", OPTION_SIZE, FIELD(large_bytes), 4, 1e12, "BYTES", "a rank's input of the reduce-scatter (64M)"},
     {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "reduce-scatters of each way, in turn (15)"},
-    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON; - = stdout, the table then on stderr"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, with nothing else"},
 };
 
 static const char usage[] =

@@ -39,7 +39,7 @@ static const option table[] = {
      "find a size at which a message takes so long by itself (a fourth of a forward)"},
     {"message-bytes", OPTION_SIZE, FIELD(message_bytes), 4, 1e9, "BYTES", "take this size instead; K M G may follow"},
     {"rounds", OPTION_INT, FIELD(rounds), 1, 1000, "N", "steps of each way; figures are medians over them (5)"},
-    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a row; - = stdout, the table then on stderr"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a row; - = standard output, with nothing else"},
 };
 
 static const char usage[] =

@@ -38,6 +38,21 @@ static void print_probe(FILE *out, double ns)
                 ns < PERF_FAR_NS ? "near" : "far");
 }
 
+/* Two ranks that take turns on one core: their times are those of waiting for it. */
+static void print_shared_core(FILE *out, const perf_who *who, int ranks)
+{
+    for (int i = 1; i < ranks; i++)
+        for (int k = 0; k < i; k++)
+            if (who[i].cpu >= 0 && who[i].cpu == who[k].cpu && strcmp(who[i].host, who[k].host) == 0) {
+                fprintf(
+                    out,
+                    "# Ranks %d and %d ran on one core, CPU %d of %s, when this began: times are of waiting for it. "
+                    "weft run gives each its own where there are enough.\n",
+                    k, i, who[i].cpu, who[i].host);
+                return;
+            }
+}
+
 void perf_report_begin(perf_report *r, const char *name, const perf_who *who, int ranks, double probe_ns)
 {
     const perf_settings *s = r->settings;
@@ -66,6 +81,7 @@ void perf_report_begin(perf_report *r, const char *name, const perf_who *who, in
     for (int i = 0; i < ranks; i++)
         fprintf(r->text, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [0000:00:00] %s\n", i, 0, who[i].pid,
                 who[i].host, who[i].cpu, cpu);
+    print_shared_core(r->text, who, ranks);
     fprintf(r->text, "#\n");
     if (r->csv)
         perf_report_csv_head(r->csv);

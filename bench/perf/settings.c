@@ -45,7 +45,7 @@ static const option table[] = {
     {"S|report_timestamps", OPTION_INT, FIELD(timestamps), 0, 1, "0|1", "a column with the time of day (0)"},
     {"I|per_iter_timing", OPTION_INT, FIELD(per_iteration), 0, 1, "0|1", "columns of min, max, p99 and variation (0)"},
     {"J|json|output_file", OPTION_FILE, FIELD(json), 0, 0, "FILE",
-     "a line of JSON a row and half; - = stdout, the table then on stderr"},
+     "a line of JSON a row and half; - = standard output, with nothing else"},
     {"csv", OPTION_FILE, FIELD(csv), 0, 0, "FILE", "the same fields, separated by commas"},
     {"backend", OPTION_TEXTS, FIELD(backends), 0, 0, "NAME", "what carries the operations; may be repeated, see above"},
     {"rounds", OPTION_INT, FIELD(rounds), 1, PERF_ROUNDS_MAX, "N", "turns of measuring (1; with several backends 15)"},

@@ -18,7 +18,7 @@ typedef struct report_values {
 static const option table[] = {
     {"step", OPTION_TEXT, AT(step), 0, 0, "N|A-B", "look at these steps (all but the first)"},
     {"rank", OPTION_INT, AT(rank), 0, 1 << 24, "R", "look at this rank (all)"},
-    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "write the report as JSON; - = standard output, then no text"},
+    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "one JSON object; - = standard output, with nothing else"},
     {"fail-exposed", OPTION_TEXT, AT(fail_exposed), 0, 0, "PART",
      "exit with 3 if more than this part of the step is exposed: 5%"},
 };

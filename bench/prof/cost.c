@@ -30,7 +30,7 @@ static const option table[] = {
     {"buckets", OPTION_INT, AT(buckets), 1, 4096, "N", "buckets, each with its part of the computing (8)"},
     {"bytes", OPTION_SIZE, AT(bytes), 4, 1 << 30, "B", "bytes of a bucket (256K)"},
     {"trace", OPTION_TEXT, AT(trace), 0, 0, "DIR", "trace into files there (into memory)"},
-    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
+    {"json", OPTION_FILE, AT(json), 0, 0, "FILE", "one JSON object; - = standard output, with nothing else"},
 };
 
 static const char usage[] =

@@ -75,6 +75,21 @@ static bool name_rendezvous(char *name, size_t bytes)
     return true;
 }
 
+static int plan_cores(launcher *l)
+{
+    const launch_config *c = l->config;
+    l->plan.share = c->bind == LAUNCH_BIND_SHARE;
+    if (c->bind == LAUNCH_BIND_NONE || (l->plan.share && c->threads)) /* whose one process may use them all */
+        return EXIT_DONE;
+    if (!cores_of_process(&l->cores))
+        return cannot("read which cores may be used");
+    bool enough = c->ranks <= l->cores.count;
+    l->plan.cores = enough || !l->plan.share ? &l->cores : NULL;
+    if (!enough && !l->plan.share)
+        complain(0, "%d ranks share %d core%s", c->ranks, l->cores.count, plural((size_t)l->cores.count, "s"));
+    return EXIT_DONE;
+}
+
 static int plan(launcher *l)
 {
     const launch_config *c = l->config;
@@ -89,14 +104,7 @@ static int plan(launcher *l)
         snprintf(l->plan.rendezvous, sizeof l->plan.rendezvous, "%s", c->hosts->rendezvous);
     else if (!name_rendezvous(l->plan.rendezvous, sizeof l->plan.rendezvous))
         return cannot("get random bytes");
-    if (c->bind == LAUNCH_BIND_NONE)
-        return EXIT_DONE;
-    if (!cores_of_process(&l->cores))
-        return cannot("read which cores may be used");
-    l->plan.cores = &l->cores;
-    if (c->ranks > l->cores.count)
-        complain(0, "%d ranks share %d core%s", c->ranks, l->cores.count, plural(l->cores.count, "s"));
-    return EXIT_DONE;
+    return plan_cores(l);
 }
 
 static int open_all(launcher *l)

@@ -8,7 +8,7 @@
 #include "option.h"
 #include "run/start.h"
 
-enum { LAUNCH_BIND_NONE, LAUNCH_BIND_CORE };
+enum { LAUNCH_BIND_SHARE, LAUNCH_BIND_CORE, LAUNCH_BIND_NONE };
 enum { LAUNCH_PREFIX_RANK, LAUNCH_PREFIX_NONE };
 
 typedef struct launch_config {
@@ -29,8 +29,8 @@ typedef struct launch_config {
 /* Options of a subcommand that launches; its values hold a launch_config at @p offset. */
 #define LAUNCH_FIELD(offset, name) ((offset) + offsetof(launch_config, name))
 #define LAUNCH_OPTIONS(offset)                                                          \
-    {"bind", OPTION_CHOICE, LAUNCH_FIELD(offset, bind), 0, 0, "none|core",              \
-     "each rank on a core of its own, in turn (none)"},                                 \
+    {"bind", OPTION_CHOICE, LAUNCH_FIELD(offset, bind), 0, 0, "share|core|none",        \
+     "cores of a rank: a share of all where there are enough, one in turn, any (share)"}, \
     {"timeout", OPTION_REAL, LAUNCH_FIELD(offset, timeout_s), 0, 1e9, "SECONDS",        \
      "end all ranks after this time; 0 = never (0)"},                                   \
     {"last-words", OPTION_REAL, LAUNCH_FIELD(offset, last_words_s), 0, 1e9, "SECONDS",  \

@@ -107,7 +107,10 @@ static void enter_host(const start_plan *plan, int rank, int report)
 
 static void bind_to_cores(const start_plan *plan, int rank, int report)
 {
-    if (plan->cores && !cores_bind(plan->cores, rank, plan->threads ? plan->ranks : 1))
+    int first = rank, count = plan->threads ? plan->ranks : 1;
+    if (plan->cores && plan->share)
+        cores_share_of(plan->cores, rank, plan->ranks, &first, &count);
+    if (plan->cores && !cores_bind(plan->cores, first, count))
         give_up(report, EXIT_FAILED, "cannot bind rank %d to a core", rank);
 }
 

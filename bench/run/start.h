@@ -24,6 +24,7 @@ typedef struct start_plan {
     int ranks;
     bool threads;             /* one process that makes them of threads */
     const cores *cores;       /* bind there; NULL = do not bind */
+    bool share;               /* divide them, else one a rank, in turn */
     const start_hosts *hosts; /* NULL = this one */
     char rendezvous[96];
     const signals *signals;

@@ -34,7 +34,7 @@ static const option table[] = {
     {"pp", OPTION_INT, FIELD(pp), 1, SIZE_MAX_OPTION, "N", "pipeline stages (1)"},
     {"etp", OPTION_INT, FIELD(etp), 1, SIZE_MAX_OPTION, "N", "tensor parallel ranks inside an expert (tp)"},
     {"strict", OPTION_FLAG, FIELD(strict), 0, 0, NULL, "end with 1 if a tensor parallel group leaves its host"},
-    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, then no text"},
+    {"json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "one JSON object; - = standard output, with nothing else"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "draw it instead, as SVG; - = standard output"},
 };
 

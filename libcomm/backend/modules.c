@@ -22,8 +22,9 @@
 
 /* ------------------------------------------------------------------------------------------- one module */
 
-static const char *load_and_register(const char *path)
+static const char *load_and_register(const char *path, const char *name)
 {
+    static _Thread_local char other[128];
     const char *why_not;
     weft_backend_module_function *entry = NULL;
     *(void **)&entry = weft__module_load(path, TEXT(WEFT_BACKEND_MODULE), &why_not);
@@ -32,6 +33,11 @@ static const char *load_and_register(const char *path)
     const weft_backend *table = entry();
     if (!table)
         return "it says that it cannot work here";
+    if (table->abi_major == WEFT_BACKEND_ABI && table->name && *table->name && strcmp(table->name, name) != 0) {
+        snprintf(other, sizeof other, "its backend is called '%.*s', so its file must be " PREFIX "%.*s" SUFFIX,
+                 WEFT_BACKEND_NAME_MAX, table->name, WEFT_BACKEND_NAME_MAX, table->name);
+        return other;
+    }
     return weft_backend_register(table) == WEFT_OK ? NULL : weft_last_error();
 }
 
@@ -59,10 +65,10 @@ void weft__backend_modules_tell(void (*tell)(void *cookie, const char *path, con
         tell(cookie, f->path ? f->path : "?", f->why_not);
 }
 
-static void load(const char *path)
+static void load(const char *path, const char *name)
 {
     weft__last_error said = weft__error_keep();
-    const char *why = load_and_register(path);
+    const char *why = load_and_register(path, name);
     note(path, why);
     if (why)
         weft__log(WEFT_LOG_WARN, "module %s is left out: %s", path, why);
@@ -98,7 +104,7 @@ static bool load_folder(void *cookie, const char *folder)
         char name[WEFT_BACKEND_NAME_MAX + 1], path[4096];
         bool fits = snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name) < (int)sizeof path;
         if (fits && name_of_module(files[i]->d_name, name) && !weft__backend_is_known(name))
-            load(path);
+            load(path, name);
         free(files[i]);
     }
     if (count >= 0)

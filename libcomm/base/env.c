@@ -7,8 +7,10 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/verdict.h"
 
 enum kind { TEXT, NUMBER, MILLISECONDS, LEVEL };
@@ -128,6 +130,83 @@ weft_result weft__env_read(weft__env *env)
             weft__verdict_add(&first, read_variable(&table[i], text, env));
     }
     return weft__verdict_result(&first);
+}
+
+/* ------------------------------------------------------------------------------------------- what nobody reads */
+
+#define PREFIX     "WEFT_"
+#define OF_TESTS   "WEFT_TEST_"
+#define NAME_BYTES 48 /* longer ones are no mistyped ones */
+#define NEAR       3  /* so many letters for a mistake, in a name that is meant to be another */
+
+static int least(int a, int b, int c)
+{
+    a = a < b ? a : b;
+    return a < c ? a : c;
+}
+
+/* How many letters are added, left out or changed between two names of less than NAME_BYTES. */
+static int mistakes(const char *a, const char *b)
+{
+    int row[NAME_BYTES], columns = (int)strlen(b);
+    for (int k = 0; k <= columns; k++)
+        row[k] = k;
+    for (int i = 1; a[i - 1]; i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int k = 1; k <= columns; k++) {
+            int above = row[k];
+            row[k] = least(above + 1, row[k - 1] + 1, corner + (a[i - 1] != b[k - 1]));
+            corner = above;
+        }
+    }
+    return row[columns];
+}
+
+/* What the name may stand for; NULL: nothing of the table is near. Known: it is there. */
+static const char *nearest_to(const char *name, bool *known)
+{
+    const char *nearest = NULL;
+    size_t bytes = strlen(name);
+    int fewest = (int)(bytes - strlen(PREFIX)) / NEAR + 1;
+    for (size_t i = 0; i < sizeof table / sizeof *table && fewest > 0 && bytes < NAME_BYTES; i++) {
+        int count = mistakes(name, table[i].shown.name);
+        if (count < fewest)
+            fewest = count, nearest = table[i].shown.name;
+    }
+    *known = fewest == 0;
+    return nearest;
+}
+
+bool weft__env_unknown(size_t *next, weft__env_unread *unread_out)
+{
+    for (char **all = environ; all && all[*next];) {
+        const char *text = all[(*next)++], *value = strchr(text, '=');
+        bool known = true;
+        if (!value || strncmp(text, PREFIX, strlen(PREFIX)) != 0 || strncmp(text, OF_TESTS, strlen(OF_TESTS)) == 0)
+            continue;
+        size_t bytes = (size_t)(value - text);
+        bytes = bytes < sizeof unread_out->name ? bytes : sizeof unread_out->name - 1;
+        memcpy(unread_out->name, text, bytes);
+        unread_out->name[bytes] = 0;
+        unread_out->value = value + 1;
+        unread_out->nearest = nearest_to(unread_out->name, &known);
+        if (!known)
+            return true;
+    }
+    return false;
+}
+
+void weft__env_warn(void)
+{
+    static atomic_int said;
+    weft__env_unread unread;
+    if (atomic_exchange(&said, 1))
+        return;
+    for (size_t next = 0; weft__env_unknown(&next, &unread);)
+        weft__log(WEFT_LOG_WARN, "%s is set, but weft reads no such variable%s%s%s", unread.name,
+                  unread.nearest ? ": did you mean " : "", unread.nearest ? unread.nearest : "",
+                  unread.nearest ? "?" : "");
 }
 
 weft_log_level weft__env_log_level(void)

@@ -3,6 +3,7 @@
  * variable is its default. */
 #ifndef WEFT_BASE_ENV_H
 #define WEFT_BASE_ENV_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <weft/log.h>
@@ -27,5 +28,16 @@ typedef struct weft__env_entry {
     const char *name, *type, *fallback, *help;
 } weft__env_entry;
 const weft__env_entry *weft__env_table(size_t index);
+
+/* A variable that begins with WEFT_ and is not in the table, nor the tests' (WEFT_TEST_...). */
+typedef struct weft__env_unread {
+    char name[64];       /* cut where it is longer */
+    const char *value;   /* the environment's */
+    const char *nearest; /* what it may be meant to be, or NULL */
+} weft__env_unread;
+/* The next one of them; *next begins with 0. False: there are no more. */
+bool weft__env_unknown(size_t *next, weft__env_unread *unread_out);
+/* Warn of them, once in a process. */
+void weft__env_warn(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,6 +67,25 @@ void weft_log_set(weft_log_level level, weft_log_function function, void *cookie
     atomic_store(&weft__log_level, (int)level);
 }
 
+/* Does the message itself begin with "rank 3", no other number? */
+static bool begins_with(const char *line, const char *rank)
+{
+    size_t bytes = strlen(rank);
+    return strncmp(line, rank, bytes) == 0 && !(line[bytes] >= '0' && line[bytes] <= '9');
+}
+
+/* The message, behind the rank of this thread unless it names that first. */
+static void write_line(char *line, size_t bytes, const char *format, va_list arguments)
+{
+    char rank[24] = "";
+    if (thread_rank >= 0)
+        snprintf(rank, sizeof rank, "rank %d", thread_rank);
+    int used = *rank ? snprintf(line, bytes, "%s: ", rank) : 0;
+    vsnprintf(line + used, bytes - (size_t)used, format, arguments);
+    if (used && begins_with(line + used, rank))
+        memmove(line, line + used, strlen(line + used) + 1);
+}
+
 void weft__log_always(weft_log_level level, const char *format, ...)
 {
     int saved = errno;
@@ -75,10 +95,9 @@ void weft__log_always(weft_log_level level, const char *format, ...)
     }
     if ((int)level <= atomic_load(&weft__log_level)) {
         char line[576];
-        int used = thread_rank >= 0 ? snprintf(line, sizeof line, "rank %d: ", thread_rank) : 0;
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(line + used, sizeof line - (size_t)used, format, arguments);
+        write_line(line, sizeof line, format, arguments);
         va_end(arguments);
         pthread_mutex_lock(&sink_lock);
         sink_function(sink_cookie, level, line);

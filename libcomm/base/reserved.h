@@ -3,6 +3,7 @@
 #ifndef WEFT_BASE_RESERVED_H
 #define WEFT_BASE_RESERVED_H
 #include <stddef.h>
+#include <stdint.h>
 #include <weft/comm.h>
 
 /* In the flags of weft_comm_config: the comm is weft's own. */
@@ -15,5 +16,7 @@ weft_result weft__reserved_check(const char *name, uint32_t flags);
 /* "weft.", and @p parts joined by '/': a different name for every list of parts. Where that would be too long, or where
  * a part has a '/' itself, the end is the hash of all parts. */
 void weft__reserved_name(const char *const *parts, size_t count, char name[WEFT_COMM_NAME_MAX + 1]);
+/* Counts what is made over a comm under such a name, from 0: alike on its ranks if they make it in one order. */
+uint32_t weft__reserved_number(weft_comm *comm);
 
 #endif

@@ -121,7 +121,7 @@ static weft_result listen_for_ranks(weft__rendezvous *z)
         if (errno != EADDRINUSE || now >= end_ns)
             return weft__fail_errno("rank 0 cannot listen at %s", z->text);
         if (!told)
-            weft__log(WEFT_LOG_WARN, "rank 0 cannot listen at %s yet: a process of another job does", z->text);
+            weft__log(WEFT_LOG_WARN, "rank 0 cannot listen at %s yet: another process does", z->text);
         weft__rendezvous_sleep(now + 100000000u);
     }
 }

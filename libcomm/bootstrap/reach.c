@@ -42,8 +42,9 @@ static weft_result introduce(const weft__rendezvous *z, int fd, uint64_t until_n
     weft__io io = weft__socket_send(fd, &hello, sizeof hello, until_ns);
     if (io == WEFT__IO_DONE)
         io = weft__socket_receive(fd, &welcome, sizeof welcome, until_ns);
-    a->why =
-        io == WEFT__IO_LATE ? "whoever listens there does not answer" : "whoever listens there does not know this job";
+    a->why = io == WEFT__IO_LATE ? "somebody listens there, but does not answer"
+                                 : "somebody listens there, but does not answer as this job does";
+    a->answered = true;
     if (io != WEFT__IO_DONE || weft__welcome_judge(&welcome, sizeof welcome, z->key) != WEFT__HEARD_ALL)
         return WEFT_AGAIN;
     if (welcome.protocol != WEFT__HELLO_PROTOCOL)
@@ -67,6 +68,7 @@ weft_result weft__rendezvous_knock(const weft__rendezvous *z, const weft__endpoi
 {
     char text[WEFT__ENDPOINT_TEXT];
     a->why = NULL;
+    a->answered = false;
     int fd = weft__endpoint_connect(&a->to, from, until_ns, &a->local);
     a->error = errno;
     if (fd < 0)
@@ -212,7 +214,11 @@ static weft_result fail_missing(const search *s)
     if (s->count == 0)
         return weft__fail(WEFT_E_TIMEOUT, "rank %d is missing: nobody listens at %s: %s", root, s->z->text, s->why);
     list_attempts(s, places, sizeof places);
-    return weft__fail(WEFT_E_TIMEOUT, "rank %d is missing: nobody listens at %s", root, places);
+    bool taken = false;
+    for (int i = 0; i < s->count; i++)
+        taken |= s->attempts[i].answered;
+    return weft__fail(WEFT_E_TIMEOUT, "rank %d is missing: %s %s", root,
+                      taken ? "it does not listen at" : "nobody listens at", places);
 }
 
 static weft_result pass(search *s)

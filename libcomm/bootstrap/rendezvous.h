@@ -3,6 +3,8 @@
  * then, rounds.c what both say after that. */
 #ifndef WEFT_BOOTSTRAP_RENDEZVOUS_H
 #define WEFT_BOOTSTRAP_RENDEZVOUS_H
+#include <stdbool.h>
+
 #include "base/clock.h"
 #include "bootstrap/address.h"
 #include "bootstrap/endpoint.h"
@@ -42,6 +44,7 @@ typedef struct weft__attempt {
     weft__endpoint to, local; /* local: where it left this host, if it did */
     const char *why;          /* static text; NULL = error of errno */
     int error;
+    bool answered; /* somebody listens there; but not rank 0: `why` */
 } weft__attempt;
 
 /* Knock at an endpoint. WEFT_OK: rank 0 of this job has let us in, *fd_out. WEFT_AGAIN: nobody is there, or somebody

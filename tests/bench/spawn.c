@@ -16,8 +16,8 @@
 
 const char *spawn_command(void)
 {
-    const char *command = getenv("WEFT_COMMAND");
-    CHECK_MSG(command, "WEFT_COMMAND does not say where the weft command is");
+    const char *command = getenv("WEFT_TEST_COMMAND");
+    CHECK_MSG(command, "WEFT_TEST_COMMAND does not say where the weft command is");
     return command;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the built `weft` (WEFT_COMMAND) as a user would, and looks at it from outside. The process of the test adopts
- * orphans, so after a run it can tell that nothing is left running. */
+/* Runs the built `weft` (WEFT_TEST_COMMAND) as a user would, and looks at it from outside. The process of the test
+ * adopts orphans, so after a run it can tell that nothing is left running. */
 #ifndef WEFT_TESTS_BENCH_SPAWN_H
 #define WEFT_TESTS_BENCH_SPAWN_H
 #include <stdbool.h>

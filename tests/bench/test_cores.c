@@ -101,6 +101,20 @@ TEST(without_lists_every_cpu_is_a_core)
     CHECK_STR(pick(&found, 3, 1), "8191");
 }
 
+TEST(cores_that_are_divided_are_all_given_out_and_none_twice)
+{
+    static cores all;
+    for (all.count = 1; all.count <= 9; all.count++)
+        for (int ranks = 1; ranks <= all.count; ranks++)
+            for (int rank = 0, next = 0, first, count; rank < ranks; rank++) {
+                cores_share_of(&all, rank, ranks, &first, &count);
+                CHECK_INT(first, next);
+                CHECK(count == all.count / ranks || count == all.count / ranks + 1);
+                next += count;
+                CHECK(rank < ranks - 1 || next == all.count);
+            }
+}
+
 TEST(the_cores_of_this_process_are_within_its_affinity)
 {
     static cores found;

@@ -474,7 +474,7 @@ TEST(what_a_machine_does_not_permit_is_said)
     spawned none =
         spawn_weft(NULL, (const char *const[]){"run", "-n", "1", "--prefix", "none", "--", "unshare", "-Ur", "sh", "-c",
                                                "echo 0 > /proc/sys/user/max_net_namespaces || exit 99; "
-                                               "exec $WEFT_COMMAND hosts --hosts 2 true",
+                                               "exec $WEFT_TEST_COMMAND hosts --hosts 2 true",
                                                NULL});
     int code = spawn_finish(&none);
     if (code == 99 || strstr(none.complained.data, "unshare:"))

@@ -60,6 +60,31 @@ TEST(variables_that_are_set_are_told_from_defaults)
     json_free(all);
 }
 
+TEST(a_mistyped_variable_is_told_of_and_what_it_may_mean)
+{
+    setenv("WEFT_TIMOUT_MS", "1", 1);
+    setenv("WEFT_HOME", "here", 1);
+    setenv("WEFT_TEST_ANYTHING", "1", 1);
+    json *all = info(NULL, NULL);
+    CHECK_STR(value(all, "variables", "WEFT_TIMOUT_MS"), "1");
+    CHECK_STR(json_text(json_get(fact(all, "variables", "WEFT_TIMOUT_MS"), "note"), ""),
+              "weft reads no such variable: did you mean WEFT_TIMEOUT_MS?");
+    CHECK_STR(json_text(json_get(fact(all, "variables", "WEFT_HOME"), "note"), ""), "weft reads no such variable");
+    const json *list = json_get(all, "variables");
+    for (const json *one = list->first; one; one = one->next)
+        CHECK(strcmp(json_text(json_get(one, "name"), ""), "WEFT_TEST_ANYTHING") != 0);
+    json_free(all);
+    spawned r = spawn_weft(NULL, (const char *const[]){"run", "-n", "2", "--prefix", "none", "--", spawn_command(),
+                                                       "perf", "all_reduce", "-b", "8", "-n", "1", NULL});
+    CHECK_INT(spawn_finish(&r), 0);
+    CHECK_INT(spawn_count(r.complained.data,
+                          "WEFT_TIMOUT_MS is set, but weft reads no such variable: did you mean WEFT_TIMEOUT_MS?\n"),
+              1);
+    CHECK_INT(spawn_count(r.complained.data, "WEFT_HOME is set, but weft reads no such variable\n"), 1);
+    CHECK_INT(spawn_count(r.complained.data, "WEFT_TEST_ANYTHING"), 0);
+    spawn_forget(&r);
+}
+
 TEST(a_module_that_cannot_be_loaded_is_left_out_with_a_reason)
 {
     char folder[] = "/tmp/weft-info-XXXXXX", path[64];

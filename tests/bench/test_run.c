@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cores.h"
 #include "harness/test.h"
 #include "spawn.h"
 
@@ -299,13 +300,43 @@ TEST(bound_ranks_have_a_core_each_in_turn)
     CHECK_HAS(r.complained.data, says);
     CHECK_INT(spawn_count(r.complained.data, "\n"), 1);
     CHECK_INT(spawn_count(r.said.data, "Cpus_allowed_list"), ranks);
-    int cores = atoi(r.complained.data + used);
-    CHECK(cores >= 1 && cores < ranks);
+    int turn = atoi(r.complained.data + used);
+    CHECK(turn >= 1 && turn < ranks);
     const char *first = strstr(r.said.data, "[0] ");
     CHECK(first);
     snprintf(line, sizeof line, "%.*s\n", (int)strcspn(first + 4, "\n"), first + 4);
-    snprintf(again, sizeof again, "[%d] %s", cores, line);
+    snprintf(again, sizeof again, "[%d] %s", turn, line);
     CHECK_HAS(r.said.data, again);
-    CHECK_INT(spawn_count(r.said.data, line), (ranks + cores - 1) / cores);
+    CHECK_INT(spawn_count(r.said.data, line), (ranks + turn - 1) / turn);
     spawn_forget(&r);
+}
+
+/* What the first ranks say of the CPUs that they may use. */
+static void read_cpus(const char *ranks, const char *option, const char *how, char lines[2][64])
+{
+    spawned r = START(NULL, "-n", ranks, option, how, "--", "grep", "Cpus_allowed_list", "/proc/self/status");
+    CHECK_INT(spawn_finish(&r), 0);
+    CHECK_STR(r.complained.data, "");
+    for (int i = 0; i < 2; i++) {
+        const char *line = strstr(r.said.data, i ? "[1] " : "[0] ");
+        CHECK(line);
+        snprintf(lines[i], 64, "%.*s", (int)strcspn(line + 4, "\n"), line + 4);
+    }
+    spawn_forget(&r);
+}
+
+TEST(ranks_divide_the_cores_unless_there_are_too_few_or_they_are_told_not_to)
+{
+    static cores all;
+    char lines[2][64], free_lines[2][64], many[16];
+    CHECK(cores_of_process(&all));
+    read_cpus("2", "--bind", "none", free_lines);
+    CHECK_STR(free_lines[0], free_lines[1]);
+    snprintf(many, sizeof many, "%d", all.count > 1 ? all.count + 1 : 2);
+    read_cpus(many, "--grace", "5", lines);
+    CHECK_STR(lines[0], free_lines[0]);
+    if (all.count < 2)
+        return;
+    read_cpus("2", "--grace", "5", lines);
+    CHECK(strcmp(lines[0], free_lines[0]) != 0 && strcmp(lines[0], lines[1]) != 0);
 }

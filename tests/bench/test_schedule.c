@@ -11,9 +11,9 @@ static char said[1 << 16], complained[4096], file[64], errors[80];
 /* Runs `weft schedule @p arguments`; %s stands for a file with @p input. Its exit code. */
 static int run(const char *input, const char *arguments)
 {
-    const char *command = getenv("WEFT_COMMAND");
+    const char *command = getenv("WEFT_TEST_COMMAND");
     char line[4096], filled[1024];
-    CHECK_MSG(command, "WEFT_COMMAND does not say where the weft command is");
+    CHECK_MSG(command, "WEFT_TEST_COMMAND does not say where the weft command is");
     snprintf(file, sizeof file, "/tmp/weft-test-schedule-%d", (int)getpid());
     snprintf(errors, sizeof errors, "%s.err", file);
     FILE *f = fopen(file, "w");

@@ -66,6 +66,43 @@ TEST(a_replicated_param_is_counted_once)
     on_ranks(2, NULL, replicas_of_a_bias);
 }
 
+/* Two pipeline stages, each with two sets of its own names, which it steps in an order of its own. */
+static void stages_name_their_sets(rank_state *r)
+{
+    static const char *const names[2][2] = {{"stage0 first", "stage0 second"}, {"stage1 z", "stage1 a"}};
+    weft_comm *dp = comm_every(r->world, "dp", r->rank, 1, 1);
+    weft_params *params[] = {PARAMS_OF(1), PARAMS_OF(1)};
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.norm = r->all;
+    weft_buckets *sets[2];
+    for (int i = 0; i < 2; i++) {
+        weft_buckets_config config = WEFT_BUCKETS_CONFIG_INIT;
+        config.name = names[r->rank][i];
+        CHECK_OK(weft_buckets_create(params[i], &comms, &config, &sets[i]));
+        CHECK_OK(weft_buckets_begin(sets[i], 1));
+        give(sets[i], params[i], 0, r->rank ? (i ? 10 : 8) : (i ? 6 : 5));
+    }
+    float norm;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_buckets_reduce(&sets[i], 1, 0));
+        CHECK_OK(weft_buckets_norm(&sets[i], 1, &norm));
+        CHECK(norm == (float)sqrt(i ? 100 + 36 : 64 + 25));
+    }
+    weft_buckets *both[] = {sets[r->rank], sets[!r->rank]};
+    CHECK_OK(weft_buckets_norm(both, 2, &norm));
+    CHECK(norm == 15);
+    for (int i = 0; i < 2; i++) {
+        weft_buckets_destroy(sets[i]);
+        weft_params_destroy(params[i]);
+    }
+    weft_comm_destroy(dp);
+}
+
+TEST(sets_that_share_a_norm_may_have_other_names_on_each_rank)
+{
+    on_ranks(2, NULL, stages_name_their_sets);
+}
+
 static void counted_twice(rank_state *r)
 {
     add_param(r->params, "weight", 1, 0);

@@ -50,6 +50,26 @@ static void tied_between_chunks(rank_state *r)
     tie(r, true);
 }
 
+static void tied_under_two_names(rank_state *r)
+{
+    add_param(r->params, "weight", 2, WEFT_PARAM_TIED | (r->rank ? WEFT_PARAM_COPY : 0));
+    weft_comm *dp = comm_every(r->world, "dp", r->rank, 1, 1);
+    weft_buckets_sum sum = {.param = 0, .comm = r->all};
+    weft_buckets_comms comms = WEFT_BUCKETS_COMMS_INIT;
+    comms.shard = dp, comms.norm = r->all, comms.sums = &sum, comms.sum_count = 1;
+    weft_buckets_config config = packed(0);
+    config.name = r->rank ? "stage1" : "stage0";
+    CHECK_REFUSED(weft_buckets_create(r->params, &comms, &config, &r->set), WEFT_E_MISMATCH,
+                  "ranks of comm 'all' differ: rank 0 has 'stage0' as the name of a sum (weft_buckets_sum.name), but "
+                  "rank 1 has 'stage1'");
+    weft_comm_destroy(dp);
+}
+
+TEST(ranks_that_name_a_sum_differently_are_told_so)
+{
+    on_ranks(2, NULL, tied_under_two_names);
+}
+
 TEST(tied_copies_get_the_same_sum_on_every_stage)
 {
     on_ranks(4, NULL, tied);

@@ -17,7 +17,7 @@ void data_path(const char *name, char *path, size_t bytes)
 
 void golden_path(const char *name, char *path, size_t bytes)
 {
-    const char *folder = getenv("WEFT_GOLDEN_DIR");
+    const char *folder = getenv("WEFT_TEST_GOLDEN_DIR");
     if (folder && *folder) {
         snprintf(path, bytes, "%s/%s", folder, name);
         return;

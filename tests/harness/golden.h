@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The path of a golden file, in WEFT_GOLDEN_DIR or else in tests/data/golden; of any file below tests/data. */
+/* The path of a golden file, in WEFT_TEST_GOLDEN_DIR or else in tests/data/golden; of any file below tests/data. */
 void golden_path(const char *name, char *path, size_t bytes);
 void data_path(const char *name, char *path, size_t bytes);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that meet though others come to the same place: other jobs, whoever listens there, and those who mean harm. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -111,9 +112,28 @@ TEST(an_address_that_another_job_leaves_soon_is_waited_for)
         meeting_run run = meeters_start(m, RANKS);
         meeters_wait(&run);
         meeters_expect(&run, WEFT_OK, NULL);
-        CHECK_HAS(run.outcomes[0].warned, "a process of another job does");
+        CHECK_HAS(run.outcomes[0].warned, "another process does");
         meeters_wait(&stale);
     }
+}
+
+TEST(who_listens_in_place_of_rank_0_is_told_from_nobody)
+{
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof where;
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* the kernel takes who comes, and nobody answers */
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&where, bytes) == 0 && listen(fd, 8) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&where, &bytes) == 0);
+    char address[64];
+    snprintf(address, sizeof address, "tcp://127.0.0.1:%d", ntohs(where.sin_port));
+    meeter m[2];
+    meeters_make(m, 2, address);
+    m[1].timeout_ms = 1500;
+    meeting_run run = meeters_start(m + 1, 1);
+    meeters_wait(&run);
+    meeters_expect(&run, WEFT_E_TIMEOUT, "rank 0 is missing: it does not listen at 127.0.0.1:");
+    CHECK_HAS(run.outcomes[0].text, ": somebody listens there, but does not answer)");
+    close(fd);
 }
 
 TEST(a_file_that_an_earlier_job_left_does_no_harm)

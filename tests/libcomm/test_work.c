@@ -86,7 +86,8 @@ static void all_slots_held(weft_world *world, void *argument)
     }
     if (rank == 0) {
         CHECK_RESULT(weft_barrier_start(held, WEFT_STREAM_HOST, &one_more), WEFT_E_BUSY);
-        CHECK_HAS(weft_last_error(), "all 64 works are in flight");
+        CHECK_HAS(weft_last_error(), "64 works were started and not finished, the oldest all_reduce 1 on comm held: "
+                                     "finish one first");
     }
     for (int i = 0; i < 1000; i++)
         CHECK_OK(weft_all_reduce_run(other, &in, &out, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST));

@@ -101,7 +101,7 @@ def small_module(folder, name, **changed):
 
 def example(folder, right="", wrong=""):
     """The example, or one with a mistake in it."""
-    source = (top / "tests/package/backend_sockets.c").read_text()
+    source = (top / "bench/minimal/backend_sockets.c").read_text()
     assert right in source, right
     compile_module(folder, "sockets", source.replace(right, wrong) if right else source)
 
@@ -153,6 +153,14 @@ def a_comparison_left_out_does_not_conform():
 def what_does_nothing_does_not_conform():
     small_module(scratch / "lazy", "lazy")
     does_not_conform(scratch / "lazy", "lazy", 7, "all_to_all of 7")
+
+
+def the_skeleton_of_the_page_is_found_and_does_nothing_yet():
+    code, = re.findall(r"^```c\n(.*?)^```$", (top / "docs/backends.md").read_text(), re.M | re.S)
+    compile_module(scratch / "skeleton", "mine", code)
+    assert add_up(scratch / "skeleton", "mine") == ("mine: 0\n", "")
+    does_not_conform(scratch / "skeleton", "mine", 7, "all_reduce of 7 fp32, sum")
+    does_not_conform(scratch / "skeleton", "mine", 1, "mismatch: a barrier")
 
 
 def a_module_is_found_by_its_name():
@@ -214,6 +222,11 @@ def a_table_without_a_name_is_left_out():
     what_is_wrong_with_a_module("nameless", "a backend needs a name")
 
 
+def a_table_of_another_name_than_its_file_is_left_out():
+    small_module(scratch / "yours", "yours", NAME='"mine"')
+    what_is_wrong_with_a_module("yours", "its backend is called 'mine', so its file must be libweft-backend-mine.so$")
+
+
 def a_table_shorter_than_known_serves_as_far_as_it_goes():
     folder = scratch / "short"
     small_module(folder, "short")
@@ -234,11 +247,13 @@ def what_is_no_module_is_not_looked_at():
 
 try:
     tap.main(the_example_keeps_the_contract, a_sum_in_another_order_does_not_conform,
-             a_comparison_left_out_does_not_conform, what_does_nothing_does_not_conform, a_module_is_found_by_its_name,
+             a_comparison_left_out_does_not_conform, what_does_nothing_does_not_conform,
+             the_skeleton_of_the_page_is_found_and_does_nothing_yet, a_module_is_found_by_its_name,
              a_backend_that_is_not_found_is_told_with_those_there_are, a_module_of_another_abi_is_left_out,
              a_module_without_the_symbol_is_left_out, a_module_that_answers_nothing_is_left_out,
              a_file_that_is_no_library_is_left_out, a_library_that_is_cut_short_is_left_out,
-             a_table_without_a_name_is_left_out, a_table_shorter_than_known_serves_as_far_as_it_goes,
+             a_table_without_a_name_is_left_out, a_table_of_another_name_than_its_file_is_left_out,
+             a_table_shorter_than_known_serves_as_far_as_it_goes,
              what_is_no_module_is_not_looked_at)
 finally:
     shutil.rmtree(scratch)

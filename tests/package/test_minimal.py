@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The trainer that docs/trainer.md plugs weft into trains as well in parallel as alone.
+"""The trainer that docs/trainer.md plugs weft into trains as well in parallel as alone, and the pipeline as
+one loop does.
 
 usage: test_minimal.py TOP BUILD"""
 import functools
+import math
 import pathlib
 import re
 import shutil
@@ -104,9 +106,58 @@ def a_rank_that_fails_tells_the_others_why():
         raise AssertionError("it did not fail")
 
 
+def layers_reversing_vectors(layers=4, width=4, batch=32, steps=100):
+    """The losses of steps 20, 40, ...: what pipeline.c does, without its pipeline, in double precision."""
+    weights = [[math.sin(i * width * width + j) for j in range(width * width)] for i in range(layers)]
+    mean, square = ([[0.0] * (width * width) for _ in range(layers)] for _ in range(2))
+    printed = []
+    for step in range(steps):
+        grads, loss = [[0.0] * (width * width) for _ in range(layers)], 0
+        for sample in range(step * batch, (step + 1) * batch):
+            x = [[math.sin(sample * width + k) for k in range(width)]]
+            for weight in weights:
+                x.append([math.tanh(sum(weight[o * width + k] * x[-1][k] for k in range(width)))
+                          for o in range(width)])
+            dx = [y - half / 2 for y, half in zip(x[-1], reversed(x[0]))]
+            loss += sum(off * off for off in dx) / 2 / batch
+            for i in reversed(range(layers)):
+                d = [dy * (1 - y * y) for dy, y in zip(dx, x[i + 1])]
+                for o in range(width):
+                    for k in range(width):
+                        grads[i][o * width + k] += d[o] * x[i][k] / batch
+                dx = [sum(d[o] * weights[i][o * width + k] for o in range(width)) for k in range(width)]
+        clip = min(1, 0.5 / (math.sqrt(sum(g * g for grad in grads for g in grad)) + 1e-6))
+        for weight, grad, m, v in zip(weights, grads, mean, square):
+            for j, g in enumerate(grad):
+                m[j], v[j] = 0.9 * m[j] + 0.1 * g * clip, 0.999 * v[j] + 0.001 * (g * clip) ** 2
+                weight[j] -= 0.02 * m[j] / (1 - 0.9 ** (step + 1)) / (
+                    math.sqrt(v[j] / (1 - 0.999 ** (step + 1))) + 1e-8)
+        if (step + 1) % 20 == 0:
+            printed.append((step + 1, loss))
+    return printed
+
+
+def a_pipeline_learns_what_one_loop_learns():
+    program, alone = compile_it(folder / "pipeline.c", C17), layers_reversing_vectors()
+    assert alone[-1][1] < alone[0][1] / 2, alone
+    for ranks in "1", "2", "4", "6":
+        for how in [], ["--threads"]:
+            output = weft_run(program, "-n", ranks, *how)
+            got = [(int(step), float(loss)) for step, loss in re.findall(r"step (\d+): loss (\S+)\n", output)]
+            assert [step for step, _ in got] == [step for step, _ in alone] == [20, 40, 60, 80, 100], output
+            near = all(abs(loss - right) < 1e-4 * right for (_, loss), (_, right) in zip(got, alone))
+            assert near, f"{ranks} ranks {how}: {got}, one loop: {alone}"
+
+
+def a_pipeline_is_c_and_cxx():
+    compile_it(folder / "pipeline.c", CXX17)
+    compile_it(folder / "pipeline.c", CXX20)
+
+
 try:
     tap.main(the_plain_trainer_learns_and_knows_nothing_of_weft,
              on_1_2_and_4_ranks_the_losses_are_those_of_the_plain_one, the_same_holds_as_cxx17, both_are_cxx20,
-             a_batch_that_ranks_cannot_halve_is_trained_whole, a_rank_that_fails_tells_the_others_why)
+             a_batch_that_ranks_cannot_halve_is_trained_whole, a_rank_that_fails_tells_the_others_why,
+             a_pipeline_learns_what_one_loop_learns, a_pipeline_is_c_and_cxx)
 finally:
     shutil.rmtree(scratch)

@@ -32,7 +32,7 @@ def shell(command):
     # Here Open MPI may be root's, and cores may be few.
     env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
-    for trainer in "first.c", "plain.c", "parallel.c":
+    for trainer in "first.c", "plain.c", "parallel.c", "pipeline.c":
         shutil.copy(top / "bench/minimal" / trainer, scratch)
     return tap.run("bash", "-c", command, cwd=scratch, env=env)
 

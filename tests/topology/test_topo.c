@@ -27,9 +27,9 @@ static void read_all(const char *path, char *text, size_t bytes)
 static const outcome *topo(const char *words)
 {
     static outcome o;
-    const char *command = getenv("WEFT_COMMAND");
+    const char *command = getenv("WEFT_TEST_COMMAND");
     if (!command)
-        test_skip("WEFT_COMMAND is not set");
+        test_skip("WEFT_TEST_COMMAND is not set");
     char machines[2048], out[64], err[64], line[8192], *end = line;
     data_path("machines/", machines, sizeof machines);
     snprintf(out, sizeof out, "/tmp/weft-topo-%d.out", getpid());

@@ -116,7 +116,8 @@ static int code_of(const run *r, weft_result result)
     if (result != WEFT_OK && r->rank > 0)
         return EXIT_FAILED; /* the first rank says it */
     if (result != WEFT_OK)
-        return complain(EXIT_FAILED, "%s, %s: %s", r->settings->backend, r->carried, weft_last_error());
+        return complain(EXIT_FAILED, "%s, %s: %s%s", r->settings->backend, r->carried, weft_last_error(),
+                        result == WEFT_E_UNSUPPORTED ? " (--ranks N tries it with fewer)" : "");
     return r->wrong ? EXIT_WRONG : r->failed ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -39,7 +39,8 @@ static const option table[] = {
     {"T|timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
      "deadline of each operation (0: WEFT_TIMEOUT_MS)"},
     {"backend", OPTION_TEXT, FIELD(backend), 0, 0, "NAME", "what carries the operations (chosen)"},
-    {"J|json", OPTION_FILE, FIELD(json), 0, 0, "FILE", "a line of JSON a phase; - = stdout, the text then on stderr"},
+    {"J|json", OPTION_FILE, FIELD(json), 0, 0, "FILE",
+     "a line of JSON a phase; - = standard output, with nothing else"},
     {"svg", OPTION_FILE, FIELD(svg), 0, 0, "FILE", "a picture of the sweep"},
 };
 

@@ -128,19 +128,23 @@ enum {
  *  that one rank uses twice (contributions: 2) is not reduced in two parts: the second would be as large as the whole,
  *  and the sum would be made in another order. */
 typedef struct weft_buckets_sum {
-    uint32_t param;   /**< All ranks of the comm must own the same part of it: see WEFT_PARAM_TIED. */
-    weft_comm *comm;  /**< Borrowed, outlives the set: the ranks over which it is summed. */
-    const char *name; /**< Copied; NULL = the set's name. Give one if the sets of these ranks have different names. */
+    uint32_t param;  /**< All ranks of the comm must own the same part of it: see WEFT_PARAM_TIED. */
+    weft_comm *comm; /**< Borrowed, outlives the set: the ranks over which it is summed. */
+    const char
+        *name; /**< Copied; NULL = the set's name. Alike on all ranks of comm, no other set's sum over it has it. */
 } weft_buckets_sum;
 
 /** Who shares what. weft makes comms of its own over the same ranks; these are borrowed and outlive the set. */
 typedef struct weft_buckets_comms {
-    size_t size;                  /**< Set by WEFT_BUCKETS_COMMS_INIT. */
-    weft_comm *shard;             /**< Hold the same params and divide the owning of them: data parallel ranks. */
-    weft_comm *replica;           /**< Own the same parts in other shard comms; NULL = none. */
-    weft_comm *expert_shard;      /**< shard for expert params; NULL = as the others, with their replica. */
-    weft_comm *expert_replica;    /**< replica for expert params. */
-    weft_comm *norm;              /**< All ranks whose gradients make one norm; NULL = shard. */
+    size_t size;               /**< Set by WEFT_BUCKETS_COMMS_INIT. */
+    weft_comm *shard;          /**< Hold the same params and divide the owning of them: data parallel ranks. */
+    weft_comm *replica;        /**< Own the same parts in other shard comms; NULL = none. */
+    weft_comm *expert_shard;   /**< shard for expert params; NULL = as the others, with their replica. */
+    weft_comm *expert_replica; /**< replica for expert params. */
+    weft_comm *norm;           /**< All ranks whose gradients make one norm, for the report and clipping. NULL = shard:
+                                       right only where its ranks hold the whole model; with pipeline stages or tensor
+                                       ranks each would clip by a norm of its own part. Its ranks make as many sets
+                                       with it, in one order. */
     const weft_buckets_sum *sums; /**< Copied. */
     size_t sum_count;
 } weft_buckets_comms;
@@ -173,9 +177,11 @@ typedef struct weft_buckets_arena {
 } weft_buckets_arena;
 
 typedef struct weft_buckets_config {
-    size_t size;               /**< Set by WEFT_BUCKETS_CONFIG_INIT. */
-    const char *name;          /**< Copied; alike on all ranks that share the set, and only its. NULL = "buckets". */
-    size_t bucket_elements;    /**< As in weft_layout_config, ... */
+    size_t size;            /**< Set by WEFT_BUCKETS_CONFIG_INIT. */
+    const char *name;       /**< Copied; NULL = "buckets". Alike on all ranks of the set's shard and replica comms, and
+                                    no other set's over these; ranks that only share the norm may call theirs
+                                    otherwise. */
+    size_t bucket_elements; /**< As in weft_layout_config, ... */
     uint32_t param_alignment;  /**< ... and this, ... */
     uint32_t bucket_alignment; /**< ... and this. */
     uint32_t flags;            /**< WEFT_BUCKETS_*. */
@@ -258,10 +264,10 @@ WEFT_API WEFT_NODISCARD weft_result weft_buckets_check_whole(const weft_buckets 
  *  Errors: E_INVALID, E_STATE (no microbatch of the window was the last; a param was not marked: names it, its bucket
  *  and how many were), and those of weft_work_finish(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_reduce(weft_buckets *const *sets, uint32_t count, double divisor);
-/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. The sets that
- *  were given that comm have the same names on all of its ranks, in any order. Every element is counted once. The same
- *  float on every rank, whatever the buckets. Not finite if any gradient is not: leave the params as they are then, but
- *  gather them all the same.
+/** The L2 norm of the reduced gradients of @p count sets over the ranks of the first one's norm comm. Of the sets
+ *  that were given that comm, each rank takes those which were made at the same place in the order as the others', in
+ *  any order here. Every element is counted once. The same float on every rank, whatever the buckets. Not finite if any
+ *  gradient is not: leave the params as they are then, but gather them all the same.
  *  Threads: owner.  Blocks: peers.  Hot.  Collective.
  *  Errors: E_INVALID, E_STATE (not reduced), and those of weft_collective_run(). */
 WEFT_API WEFT_NODISCARD weft_result weft_buckets_norm(weft_buckets *const *sets, uint32_t count, float *norm_out);

@@ -9,7 +9,7 @@
  *  known, or asks weft_info_tell(), and stay loaded. Those of another abi, and those that cannot be loaded, are left
  *  out with a line in the log.
  *
- *  To write one, begin with tests/package/backend_sockets.c, a whole backend in one file outside of weft's library.
+ *  To write one, begin with docs/backends.md; bench/minimal/backend_sockets.c is a whole one in one file.
  *  `weft perf conform --backend NAME` tells whether a backend keeps what is said here.
  *
  *  Who calls what: everything comes from one thread at a time for a world (the one in the world's seat), but `start`

@@ -183,7 +183,9 @@ TEST(flags_without_effect_and_defaults_are_noted_in_a_line_each)
     char *argv[MOST], text[4096] = "";
     gpt_options o;
     gpt_failure failure;
-    int argc = split("--use-flash-attn --wandb-project mine --no-rope-fusion --hidden-size 64 --eval-iters 10", argv);
+    int argc =
+        split("--show-defaults --use-flash-attn --wandb-project mine --no-rope-fusion --hidden-size 64 --eval-iters 10",
+              argv);
     CHECK_INT(gpt_options_read(&o, argc, argv, &failure), OPTIONS_GO);
     FILE *out = fmemopen(text, sizeof text, "w");
     gpt_options_note(&o, argc, argv, out);
@@ -206,17 +208,18 @@ static bool alike(uint64_t a, uint64_t b)
 
 TEST(the_line_of_defaults_can_be_given_as_flags)
 {
-    char *argv[MOST], text[4096] = "";
+    char *argv[MOST], text[4096] = "", line[4096];
     gpt_options o, again;
     gpt_failure failure;
     uint64_t numbers[GPT_OPTIONS_MOST], numbers_again[GPT_OPTIONS_MOST];
-    CHECK_INT(gpt_options_read(&o, split("", argv), argv, &failure), OPTIONS_GO);
+    CHECK_INT(gpt_options_read(&o, split("--show-defaults", argv), argv, &failure), OPTIONS_GO);
     FILE *out = fmemopen(text, sizeof text, "w");
     gpt_options_note(&o, 1, argv, out);
     fclose(out);
     char *flags = strstr(text, "weft: defaults:") + strlen("weft: defaults:");
     flags[strcspn(flags, "\n")] = 0;
-    CHECK_MSG(read_line(flags, &again, &failure) == OPTIONS_GO, "%s", failure.text);
+    snprintf(line, sizeof line, "--show-defaults %.4000s", flags);
+    CHECK_MSG(read_line(line, &again, &failure) == OPTIONS_GO, "%s", failure.text);
     size_t count = gpt_options_numbers(&o, numbers);
     gpt_options_numbers(&again, numbers_again);
     for (size_t i = 0; i < count; i++)

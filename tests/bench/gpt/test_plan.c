@@ -391,8 +391,8 @@ TEST(launched_ranks_say_one_plan_for_all_of_them)
 {
     static const char *const ways[] = {"--prefix=none", "--threads"};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        spawned r = spawn_weft(
-            NULL, (const char *const[]){"run", "-n", "4", ways[i], "--", spawn_command(), "gpt", "--plan", NULL});
+        spawned r = spawn_weft(NULL, (const char *const[]){"run", "-n", "4", ways[i], "--", spawn_command(), "gpt",
+                                                           "--plan", "--show-defaults", NULL});
         CHECK_INT(spawn_finish(&r), EXIT_DONE);
         CHECK_INT(spawn_count(r.said.data, "a plan for "), 1);
         CHECK_HAS(r.said.data, "a plan for 4 ranks, layout dp4");

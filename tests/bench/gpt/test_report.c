@@ -97,7 +97,7 @@ static spawned run_alone(const char *flags)
 
 TEST(results_go_to_standard_output_and_notes_to_the_other)
 {
-    spawned r = run_alone("--log-interval 8");
+    spawned r = run_alone("--log-interval 8 --show-defaults");
     CHECK_HAS(r.said.data, "1 rank, layout 1; a step is 16 samples of 16 bytes, 8 microbatches of 2 on each replica\n");
     CHECK_HAS(r.said.data, "\nproducts of matrices: fp32 by ");
     CHECK_HAS(r.said.data, "state 16.00 bytes per padded element, padding 0.");

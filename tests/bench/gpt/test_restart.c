@@ -20,8 +20,8 @@ static const char *better_core(void)
 
 static void set_old_blas(const char *starts)
 {
-    const char *library = getenv("WEFT_OLD_BLAS");
-    CHECK_MSG(library, "WEFT_OLD_BLAS does not say where the library is");
+    const char *library = getenv("WEFT_TEST_OLD_BLAS");
+    CHECK_MSG(library, "WEFT_TEST_OLD_BLAS does not say where the library is");
     setenv("LD_PRELOAD", library, 1);
     setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 1);
     setenv("OLD_BLAS_STARTS", starts, 1);

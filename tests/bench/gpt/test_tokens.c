@@ -56,7 +56,7 @@ static size_t get(const char *path, unsigned char *bytes, size_t room)
 static void write_tokens(const char *arguments)
 {
     char command[1024];
-    const char *python = getenv("WEFT_PYTHON"), *writer = getenv("WEFT_TOKEN_WRITER");
+    const char *python = getenv("WEFT_TEST_PYTHON"), *writer = getenv("WEFT_TEST_TOKEN_WRITER");
     if (!python || !writer)
         test_skip("no Python to write the files with");
     snprintf(command, sizeof command, "%s %s %s", python, writer, arguments);
