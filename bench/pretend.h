@@ -8,6 +8,7 @@
 /* The core that a thread pretends to have. */
 typedef struct pretend {
     int64_t due_ns, left_ns; /* when all that was asked for should have been over, and when it was */
+    int64_t late_ns;         /* how much later than asked for a sleep ends, usually */
 } pretend;
 
 /* By the thread that is to sleep: what comes begins now. */

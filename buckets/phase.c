@@ -71,6 +71,13 @@ static const rule rules[WEFT__CALLS][WEFT__PHASES] = {
     [WEFT__CALL_READ][WEFT__REDUCING] = TO(WEFT__REDUCING),
     [WEFT__CALL_READ][WEFT__REDUCED] = STATE("it was reduced and not gathered: its values may be old"),
     [WEFT__CALL_READ][WEFT__GATHERING] = STATE("it is being gathered: acquire it first"),
+
+    [WEFT__CALL_WRITE][WEFT__FRESH] = TO(WEFT__FRESH),
+    [WEFT__CALL_WRITE][WEFT__ACCUMULATING] = STATE("it is to be written, but a window is open"),
+    [WEFT__CALL_WRITE][WEFT__READY] = STATE("it is to be written, but a window is open"),
+    [WEFT__CALL_WRITE][WEFT__REDUCING] = STATE("it is to be written, but a window is open"),
+    [WEFT__CALL_WRITE][WEFT__REDUCED] = STATE("it is to be written, but was reduced and not stepped"),
+    [WEFT__CALL_WRITE][WEFT__GATHERING] = STATE("it is being gathered: acquire it first"),
 };
 
 weft_result weft__refuse(const weft_buckets *set, const weft__bucket *bucket, uint32_t param, weft_result result,

@@ -25,6 +25,7 @@ typedef enum weft__call {
     WEFT__CALL_SKIP, /* the step that will not be made */
     WEFT__CALL_GATHER,
     WEFT__CALL_READ,
+    WEFT__CALL_WRITE, /* values and state from elsewhere */
     WEFT__CALLS
 } weft__call;
 

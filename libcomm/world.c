@@ -60,6 +60,7 @@ static weft_result complete_config(const weft_world_config *given, const weft__e
     config->rendezvous_timeout_ms = given->rendezvous_timeout_ms ? given->rendezvous_timeout_ms
                                     : env->rendezvous_timeout_ms ? env->rendezvous_timeout_ms
                                                                  : RENDEZVOUS_TIMEOUT_MS;
+    config->heap_bytes = given->heap_bytes ? given->heap_bytes : (uint64_t)env->heap_mib << 20;
     config->rendezvous = config->host_id = config->backend = config->trace = config->device = NULL;
     if (given->flags)
         return weft__fail(WEFT_E_INVALID, "weft_world_config.flags has unknown bits: %#x", given->flags);

@@ -31,6 +31,13 @@ static int list_neighbours(const weft_world *world, int *ranks)
     return count;
 }
 
+/* The address space that the heap of one of @p count ranks takes in each of them at most: half of what a process of
+ * 47 bits has, together. */
+static size_t heap_space(size_t count)
+{
+    return ((size_t)1 << 46) / count / WEFT__HUGE_PAGE * WEFT__HUGE_PAGE;
+}
+
 /* See the memory of the ranks of @p meeting: number i there is rank @p ranks[i]. */
 static weft_result see_memory(weft_world *world, weft__meeting *meeting, const int *ranks)
 {
@@ -38,12 +45,18 @@ static weft_result see_memory(weft_world *world, weft__meeting *meeting, const i
     size_t *reserves = weft__alloc(count * sizeof *reserves);
     weft__segment **segments = weft__alloc(count * sizeof *segments);
     weft_result result = weft__meeting_agree(meeting, reserves && segments ? WEFT_OK : WEFT_E_NO_MEMORY);
-    for (size_t i = 0; result == WEFT_OK && i < count; i++)
-        reserves[i] = (size_t)world->identities[ranks[i]].heap_reserve_bytes;
+    for (size_t i = 0; result == WEFT_OK && i < count; i++) {
+        size_t reserve = (size_t)world->identities[ranks[i]].heap_reserve_bytes;
+        reserves[i] = reserve < heap_space(count) ? reserve : heap_space(count);
+    }
+    weft__segment_limit(world->own, heap_space(count));
     if (result == WEFT_OK)
         result = meeting->calls->share(meeting, world->own, reserves, segments, &world->segments_owned);
-    for (size_t i = 0; result == WEFT_OK && i < count; i++)
+    for (size_t i = 0; result == WEFT_OK && i < count; i++) {
         world->segments[ranks[i]] = segments[i];
+        if (world->segments_owned && segments[i] != world->own)
+            weft__segment_settle(segments[i]);
+    }
     free(segments);
     free(reserves);
     return result;

@@ -6,11 +6,14 @@ prints one table: the step, the same step without communication, and what of the
     bench/ddp/compare.py [--weft build/bench/weft] [--python /usr/bin/python3] [--rate 1gbit] [--congestion cubic]
                          [--microbatches 1] [--rounds 3]
 
-Needs a Python with torch (Debian: python3-torch) and what `weft hosts` needs. The two take turns, each round anew; the
-table has the medians. Both multiply in fp32 by the system's BLAS on one thread, with the kernels for this processor.
-Without communication means: weft, the computing of its steps without overlap; PyTorch, steps in no_sync(). Buckets
-are of one size; weft's last one is made smaller. weft's optimizer is sharded; DDP's is not: every rank updates
-everything. With ZeRO it is sharded, and each rank sends what it has updated when all of its step is done."""
+Needs a Python with torch (Debian: python3-torch) and what `weft hosts` needs. The two take turns, each round anew.
+Within a round, blocks of steps with and without communication stand side by side, and what the former take longer is
+the median over pairs of blocks, since cores may be slow for a while; the table has the medians over rounds. Both
+multiply in fp32 by the system's BLAS on one thread, with the kernels for this processor.
+Without communication means: weft, the computing of its steps without overlap; PyTorch, steps in no_sync(); each of the
+slowest rank. Buckets are of one size; weft's last one is made smaller. weft's optimizer is sharded; DDP's is not:
+every rank updates everything. With ZeRO it is sharded, and each rank sends what it has updated when all of its step is
+done."""
 import argparse
 import datetime
 import json
@@ -21,7 +24,7 @@ import sys
 
 SHAPE = {"layers": 6, "hidden": 256, "ffn": 640, "heads": 4, "sequence": 128}
 SAMPLES, HOSTS = 8, 2  # in a step of each host
-BUCKET_ELEMENTS, LAST_ELEMENTS, STEPS = 400_000, 100_000, 24
+BUCKET_ELEMENTS, LAST_ELEMENTS, STEPS = 400_000, 100_000, 48
 
 
 def core_type():
@@ -54,7 +57,8 @@ def weft(o):
                   BUCKET_ELEMENTS, "--last-bucket-size", LAST_ELEMENTS, "--lr", "1e-3", "--mock-data", "--split", "1,0",
                   "--train-iters", STEPS, "--overlap", "compare", "--json", "-")
     c = end["summary"]["comparison"]
-    return c["overlapped_ms"], c["forward_ms"] + c["backward_ms"] + c["optimizer_ms"], end["summary"]["params_total"]
+    alone = c["forward_ms"] + c["backward_ms"] + c["optimizer_ms"]
+    return alone, c["exposed_ms"], end["summary"]["params_total"]
 
 
 def torch(o, optimizer):
@@ -62,7 +66,7 @@ def torch(o, optimizer):
     end, = run(o, o.python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddp.py"), *words,
                "--micro-batch", SAMPLES // o.microbatches, "--microbatches", o.microbatches, "--bucket-bytes",
                4 * BUCKET_ELEMENTS, "--steps", STEPS, "--optimizer", optimizer)
-    return end["step"], end["alone"], end["parameters"]
+    return end["alone"], end["exposed"], end["parameters"]
 
 
 def machine():
@@ -87,16 +91,17 @@ def main():
     for number in range(o.rounds):
         for name, way in ways.items():
             rows[name].append(way(o))
-            print(f"round {number + 1}, {name}: {rows[name][-1][0]:.0f} ms", file=sys.stderr)
+            print(f"round {number + 1}, {name}: {rows[name][-1][0]:.0f} ms, and {rows[name][-1][1]:.0f} exposed",
+                  file=sys.stderr)
     print(f"{datetime.date.today()}, {machine()}, {HOSTS} hosts at {o.rate} by {o.congestion}, "
           f"microbatches: {o.microbatches}, {rows['weft'][0][2]} parameters\n")
     print("| ms, median of rounds | step | without communication | exposed | step to weft's | exposed to weft's |")
     print("|---|---|---|---|---|---|")
     medians = {name: [statistics.median(column) for column in zip(*got)] for name, got in rows.items()}
-    exposed = {name: statistics.median(step - alone for step, alone, _ in got) for name, got in rows.items()}
-    for name, (step, alone, _) in medians.items():
-        print(f"| {name} | {step:.0f} | {alone:.0f} | {exposed[name]:.0f} | {step / medians['weft'][0]:.2f} | "
-              f"{exposed[name] / exposed['weft']:.2f} |")
+    weft_alone, weft_exposed, _ = medians["weft"]
+    for name, (alone, exposed, _) in medians.items():
+        print(f"| {name} | {alone + exposed:.0f} | {alone:.0f} | {exposed:.0f} | "
+              f"{(alone + exposed) / (weft_alone + weft_exposed):.2f} | {exposed / weft_exposed:.2f} |")
 
 
 if __name__ == "__main__":

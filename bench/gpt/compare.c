@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "closed_form.h"
+#include "middle.h"
 
 enum { REDUCE, GATHER };
 
@@ -103,6 +104,8 @@ static void take_pieces(gpt_compare *c)
 static void take_step(gpt_compare *c, gpt_way way, const gpt_times *times)
 {
     c->block_ms[way] += times->ms[GPT_TIME_STEP];
+    if (way == GPT_SERIAL)
+        c->block_computing_ms += times->ms[GPT_TIME_COMPUTING_ONLY] + times->ms[GPT_TIME_HIDDEN];
     gpt_times_add(way == GPT_SERIAL ? &c->own.serial : &c->own.overlapped, times);
     if (c->bucket_count == 0)
         return;
@@ -127,17 +130,19 @@ weft_result gpt_compare_step(gpt_compare *c, int step, double rate, weft_step_re
 static void end_blocks(gpt_compare *c)
 {
     enum { COUNTED = GPT_BLOCK - 1 };
-    double saved = (c->block_ms[GPT_SERIAL] - c->block_ms[GPT_AS_ASKED]) / COUNTED;
-    c->saved += saved;
-    c->saved_squared += saved * saved;
-    c->block_ms[GPT_SERIAL] = c->block_ms[GPT_AS_ASKED] = 0;
+    c->saved[c->pairs] = (c->block_ms[GPT_SERIAL] - c->block_ms[GPT_AS_ASKED]) / COUNTED;
+    c->exposed[c->pairs] = (c->block_ms[GPT_AS_ASKED] - c->block_computing_ms) / COUNTED;
+    c->pairs++;
+    c->block_ms[GPT_SERIAL] = c->block_ms[GPT_AS_ASKED] = c->block_computing_ms = 0;
     c->own.steps += COUNTED;
 }
 
 weft_result gpt_compare_between(gpt_compare *c, int step)
 {
+    double *computing = &c->block_computing_ms; /* a step is as long as its slowest rank computes */
     if (step % GPT_COMPARE_LEAST)
         return WEFT_OK;
+    GPT_TRY(weft_all_reduce_run(c->trainer->all, computing, computing, 1, WEFT_FP64, WEFT_MAX, WEFT_STREAM_HOST));
     end_blocks(c);
     GPT_TRY(weft_barrier_run(c->trainer->all, WEFT_STREAM_HOST));
     gpt_meter_aside(c->meter);
@@ -217,7 +222,9 @@ static weft_result divide(gpt_compare *c, gpt_comparison *to)
     to->overlapped = gpt_times_divide(&c->own.overlapped, steps);
     to->serial = gpt_times_divide(&c->own.serial, steps);
     to->talk_ms /= pairs;
-    to->difference_error_ms = gpt_comparison_error(pairs, c->saved, c->saved_squared);
+    middle saved = middle_of(c->saved, c->pairs), exposed = middle_of(c->exposed, c->pairs);
+    to->saved_ms = saved.median, to->saved_error_ms = saved.error;
+    to->exposed_ms = exposed.median, to->exposed_error_ms = exposed.error;
     if (c->bucket_count == 0)
         return WEFT_OK;
     p->forward /= steps, p->backward /= steps;
@@ -267,6 +274,11 @@ int gpt_compare_open(gpt_compare *c, gpt_trainer *trainer, gpt_meter *meter, gpt
     c->serial_label = weft_trace_label(meter->world, "serial");
     c->alone_label = weft_trace_label(meter->world, "alone");
     const gpt_layout *l = trainer->layout;
+    size_t pairs = (size_t)(trainer->options->iterations / GPT_COMPARE_LEAST);
+    c->saved = calloc(pairs, sizeof *c->saved);
+    c->exposed = calloc(pairs, sizeof *c->exposed);
+    if (!c->saved || !c->exposed)
+        return gpt_fail(failure, EXIT_FAILED, "no memory to compare steps");
     if (l->tensor == 1 && l->pipeline == 1 && l->data > 1 && !open_buckets(c))
         return gpt_fail(failure, EXIT_FAILED, "no memory to compare steps");
     return 0;
@@ -278,4 +290,6 @@ void gpt_compare_close(gpt_compare *c)
     free(c->labels[GATHER]);
     free(c->picked);
     free(c->buckets);
+    free(c->saved);
+    free(c->exposed);
 }

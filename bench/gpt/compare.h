@@ -27,7 +27,9 @@ typedef struct gpt_compare {
     weft_trace_record *picked;
     uint32_t serial_label, alone_label; /* of steps in the trace */
     double block_ms[GPT_WAYS];          /* of the counted steps of the blocks at hand */
-    double saved, saved_squared;        /* by overlap in two blocks: a step of each */
+    double block_computing_ms;          /* of those without overlap */
+    double *saved, *exposed;            /* of a step of each two blocks: see gpt_comparison */
+    size_t pairs;
 } gpt_compare;
 
 /* Steps of one kind in a row; the first finds, or leaves, what the kind before had under way, and is not counted. */

@@ -4,27 +4,24 @@
 
 #include <math.h>
 
-double gpt_comparison_error(double pairs, double sum, double squares)
-{
-    if (pairs < 2)
-        return (double)NAN;
-    double variance = (squares - sum * sum / pairs) / (pairs - 1);
-    return 2 * sqrt(fmax(variance, 0) / pairs);
-}
-
 double gpt_comparison_eta(const gpt_comparison *c)
 {
     static const double least = 1e-3; /* of a step: less is no communication to speak of */
-    double serial = c->serial.ms[GPT_TIME_STEP];
-    if (c->steps == 0 || c->talk_ms <= least * serial)
+    if (c->steps == 0 || c->talk_ms <= least * c->serial.ms[GPT_TIME_STEP])
         return (double)NAN;
-    return (serial - c->overlapped.ms[GPT_TIME_STEP]) / c->talk_ms;
+    return c->saved_ms / c->talk_ms;
 }
 
 double gpt_comparison_perfect(const gpt_comparison *c)
 {
     const gpt_phases *p = &c->phases;
     return p->forward > 0 ? p->forward + p->backward + p->optimizer + p->reduces + p->gathers : (double)NAN;
+}
+
+double gpt_comparison_took(const gpt_comparison *c)
+{
+    const gpt_phases *p = &c->phases;
+    return p->forward > 0 ? p->forward + p->backward + p->optimizer + c->exposed_ms : (double)NAN;
 }
 
 double gpt_comparison_hidden(const gpt_comparison *c)

@@ -35,39 +35,36 @@ static void print_times(FILE *text, const char *who, const gpt_times *t)
     fputs("\n", text);
 }
 
+static void print_interval(FILE *text, double error_ms)
+{
+    if (isfinite(error_ms))
+        fprintf(text, " +- %.2f ms", error_ms);
+    else
+        fputs(" ms (interval n/a)", text);
+}
+
 static void print_phases(FILE *text, const gpt_comparison *c)
 {
     const gpt_phases *p = &c->phases;
-    double perfect = gpt_comparison_perfect(c), step = c->overlapped.ms[GPT_TIME_STEP];
+    double perfect = gpt_comparison_perfect(c);
     fprintf(text, "  %-22s %9s %14s %14s\n", "of the buckets", "alone", "must expose", "exposed");
     fprintf(text, "  %-22s %9.2f %14.2f %14.2f\n", "reductions", p->reduces_alone, p->reduces, p->reduces_exposed);
     fprintf(text, "  %-22s %9.2f %14.2f %14.2f\n", "gathers", p->gathers_alone, p->gathers, p->gathers_exposed);
     fprintf(text,
             "stop-watch: forward %.2f + backward %.2f + optimizer %.2f + what must be exposed %.2f + %.2f = %.2f ms; "
-            "the step took %.3f of it\n",
-            p->forward, p->backward, p->optimizer, p->reduces, p->gathers, perfect, step / perfect);
-}
-
-static double saved(const gpt_comparison *c)
-{
-    return c->serial.ms[GPT_TIME_STEP] - c->overlapped.ms[GPT_TIME_STEP];
-}
-
-static void print_saved(FILE *text, const gpt_comparison *c)
-{
-    fprintf(text, "saved %.2f ", saved(c));
-    if (isfinite(c->difference_error_ms))
-        fprintf(text, "+- %.2f ms", c->difference_error_ms);
-    else
-        fputs("ms (interval n/a)", text);
+            "the step took %.3f of it: exposed %.2f",
+            p->forward, p->backward, p->optimizer, p->reduces, p->gathers, perfect, gpt_comparison_took(c) / perfect,
+            c->exposed_ms);
+    print_interval(text, c->exposed_error_ms);
+    fputs("\n", text);
 }
 
 /* What keeps the figure from being one. */
 static void print_doubt(FILE *text, const gpt_comparison *c)
 {
-    if (!isfinite(c->difference_error_ms))
-        fputs("one pair of blocks has no interval, and shows nothing: take 12 steps or more, 6 for each pair\n", text);
-    else if (fabs(saved(c)) <= c->difference_error_ms)
+    if (!isfinite(c->saved_error_ms))
+        fputs("an interval takes 6 pairs of blocks, that is 36 steps or more\n", text);
+    else if (fabs(c->saved_ms) <= c->saved_error_ms)
         fputs("the interval holds 0: that overlap saves or costs anything was not shown; take more steps\n", text);
 }
 
@@ -90,7 +87,8 @@ void gpt_report_comparison(FILE *text, const gpt_comparison *c)
         fputs("there is no communication that overlap could hide\n", text);
         return;
     }
-    print_saved(text, c);
+    fprintf(text, "saved %.2f", c->saved_ms);
+    print_interval(text, c->saved_error_ms);
     fprintf(text, ": eta %.3f of the communication alone; by intervals %.3f was hidden\n", eta, hidden);
     print_doubt(text, c);
     if (fabs(eta - hidden) > POINTS)

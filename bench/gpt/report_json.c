@@ -48,7 +48,10 @@ static void put_comparison(json_writer *json, const gpt_comparison *c)
     json_put_number(json, "overlapped_ms", c->overlapped.ms[GPT_TIME_STEP]);
     json_put_number(json, "serial_ms", c->serial.ms[GPT_TIME_STEP]);
     json_put_number(json, "comm_alone_ms", c->talk_ms);
-    json_put_number(json, "saved_error_ms", c->difference_error_ms);
+    json_put_number(json, "saved_ms", c->saved_ms);
+    json_put_number(json, "saved_error_ms", c->saved_error_ms);
+    json_put_number(json, "exposed_ms", p->forward > 0 ? c->exposed_ms : (double)NAN);
+    json_put_number(json, "exposed_error_ms", p->forward > 0 ? c->exposed_error_ms : (double)NAN);
     json_put_number(json, "hidden_fraction", gpt_comparison_hidden(c));
     json_put_number(json, "perfect_ms", gpt_comparison_perfect(c));
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)

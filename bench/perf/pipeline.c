@@ -150,7 +150,7 @@ static double ratio_of(double a, double b)
 static weft_result choose_message(stage *s)
 {
     enum { TRIALS = 10, MOST = 1 << 26, FIRST = 1 << 16 };
-    double wanted = s->v->message_ms, close_enough = 1.02, ms, elements = FIRST;
+    double wanted = s->v->message_ms, close_enough = 1.005, ms, elements = FIRST;
     s->elements = s->v->message_bytes / sizeof(float);
     if (s->elements)
         return time_message(s, s->elements, &s->message_ms);

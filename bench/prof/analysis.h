@@ -71,6 +71,7 @@ typedef struct prof_ideal {
     size_t count;                    /* phases that went in: steps times ranks times sets; 0: none */
     double ideal, exposed, transfer; /* of the whole phase */
     double ready;                    /* from the first to the last one ready */
+    double between;                  /* gathers: computing between the first and the last one that is waited for */
     double last_cost, buckets;       /* transfer of the last bucket; how many there are */
     double smaller_last;             /* the ideal if three quarters of the last bucket were in the one before it */
     bool alone;                      /* costs are those of operations without computing */

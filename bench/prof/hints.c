@@ -20,10 +20,16 @@ __attribute__((format(printf, 2, 3))) static void hint(prof_analysis *a, const c
     va_end(arguments);
 }
 
-/* Is that time of a step worth a line? */
+/* Is that time of a step worth a line, which prints tenths of a millisecond? */
 static bool matters(const prof_analysis *a, double ns)
 {
-    return ns > 0.005 * a->totals.mean.step;
+    return ns > fmax(0.005 * a->totals.mean.step, 0.05 / MS);
+}
+
+/* What a backward takes, if it is two thirds of a step's computing. */
+static double backward_of(const prof_analysis *a)
+{
+    return (a->totals.mean.computing + a->totals.mean.hidden) * 2 / 3;
 }
 
 static bool is_bucket(const prof_row *row)
@@ -41,8 +47,7 @@ static void one_bucket(prof_analysis *a)
     const prof_ideal *r = &a->reduces;
     if (r->count == 0 || r->buckets >= 1.5 || !matters(a, r->exposed))
         return;
-    double backward = (a->totals.mean.computing + a->totals.mean.hidden) / 3;
-    double left = closed_form_even(r->last_cost / MANY, MANY, backward);
+    double left = closed_form_even(r->last_cost / MANY, MANY, backward_of(a) / 2);
     hint(a,
          "there is one bucket: it is full only when the backward is over, and %.1f ms of its reduction are exposed. "
          "With "
@@ -90,23 +95,50 @@ static bool waits_at_once(const prof_analysis *a, const char *kind, size_t *coun
     return *count_out > 0 && at_once >= *count_out * 9 / 10;
 }
 
-static void switched_off(prof_analysis *a)
+/* Buckets that are all started within a moment hide behind nothing. */
+static bool started_together(const prof_analysis *a)
 {
-    static const struct {
-        const char *kind, *what, *how;
-    } phases[] = {
-        {"reduce", "reductions", "--overlap-grad-reduce; in the library, no WEFT_BUCKETS_REDUCE_AT_STEP"},
-        {"gather", "gathers", "--overlap-param-gather; in the library, no WEFT_BUCKETS_GATHER_IN_STEP"},
-    };
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
-        const prof_ideal *ideal = i == 0 ? &a->reduces : &a->gathers;
-        size_t count;
-        if (ideal->count > 0 && matters(a, ideal->exposed) && waits_at_once(a, phases[i].kind, &count))
-            hint(a,
-                 "%s are waited for as soon as they are started, so %.1f ms a step cannot be hidden: is the overlap "
-                 "off? (%s)",
-                 phases[i].what, ideal->exposed * MS, phases[i].how);
-    }
+    const prof_ideal *r = &a->reduces;
+    return r->count > 0 && r->buckets >= 1.5 && matters(a, r->exposed) && r->ready < backward_of(a) / 20;
+}
+
+static void late_reductions(prof_analysis *a)
+{
+    const prof_ideal *r = &a->reduces;
+    size_t count;
+    if (started_together(a))
+        hint(
+            a,
+            "the %.0f buckets of a set are started within %.1f ms of each other, so %.1f ms of their reductions cannot "
+            "hide. Is the overlap off (--overlap-grad-reduce; in the library, no WEFT_BUCKETS_REDUCE_AT_STEP)? Are "
+            "params marked only behind the backward? Or is the bucket full last that goes first: that of the params "
+            "that were added last, which the backward should come to first",
+            r->buckets, r->ready * MS, r->exposed * MS);
+    else if (r->count > 0 && matters(a, r->exposed) && waits_at_once(a, "reduce", &count))
+        hint(
+            a,
+            "reductions are waited for as soon as they are started, so %.1f ms a step cannot be hidden: is the overlap "
+            "off? (--overlap-grad-reduce; in the library, no WEFT_BUCKETS_REDUCE_AT_STEP)",
+            r->exposed * MS);
+}
+
+/* A forward that takes all params at once waits for the last gather. */
+static void early_waits(prof_analysis *a)
+{
+    const prof_ideal *g = &a->gathers;
+    size_t count;
+    if (g->count == 0 || !matters(a, g->exposed))
+        return;
+    if (waits_at_once(a, "gather", &count))
+        hint(a,
+             "gathers are waited for as soon as they are started, so %.1f ms a step cannot be hidden: is the overlap "
+             "off? (--overlap-param-gather; in the library, no WEFT_BUCKETS_GATHER_IN_STEP)",
+             g->exposed * MS);
+    else if (g->buckets >= 1.5 && g->between < backward_of(a) / 40)
+        hint(a,
+             "the forward acquires all %.0f buckets of a set at once, with %.1f ms of computing between the first and "
+             "the last: %.1f ms of their gathers are exposed. Acquire the params of each layer before it is used",
+             g->buckets, g->between * MS, g->exposed * MS);
 }
 
 static void small_buckets(prof_analysis *a)
@@ -134,20 +166,78 @@ static void small_buckets(prof_analysis *a)
              lost * MS);
 }
 
-/* A few bytes that take long once all ranks are there stand behind others on the wire. */
+/* Is something larger under way on the rank for most of the time that an operation takes? Records stand in the order in
+ * which they were made: what is far away was over. */
+static bool has_larger_beside(const prof_analysis *a, int rank, size_t i)
+{
+    enum { NEAR = 64 };
+    const prof_rank *r = &a->run->ranks[rank];
+    const prof_operation *own = &a->split->ranks[rank].operations[i];
+    int64_t begin = own->end - own->transfer;
+    for (size_t k = i > NEAR ? i - NEAR : 0; k < r->count && k < i + NEAR; k++) {
+        const prof_operation *o = &a->split->ranks[rank].operations[k];
+        if (!prof_is_operation(&r->records[k]) || r->records[k].bytes <= r->records[i].bytes)
+            continue;
+        int64_t from = o->begin > begin ? o->begin : begin, to = o->end < own->end ? o->end : own->end;
+        if (to - from > own->transfer / 2)
+            return true;
+    }
+    return false;
+}
+
+/* Do most operations of the row have it so? */
+static bool stands_behind(const prof_analysis *a, int row)
+{
+    size_t beside = 0, all = 0;
+    for (int rank = 0; rank < a->run->count; rank++)
+        for (size_t i = 0; i < a->run->ranks[rank].count; i++)
+            if (a->row_of[rank][i] == row) {
+                all++;
+                beside += has_larger_beside(a, rank, i);
+            }
+    return beside > all / 2;
+}
+
+/* A few bytes that take long once all ranks are there, while more are on their way. */
 static void behind_others(prof_analysis *a)
 {
     const double few = 4096;
     for (const prof_row *r = a->rows; r < a->rows + a->row_count; r++)
-        if (r->count > 0 && r->bytes < few && matters(a, r->exposed - r->exposed_skew) && r->transfer > r->skew)
+        if (r->count > 0 && r->bytes < few && matters(a, r->exposed - r->exposed_skew) && r->transfer > r->skew &&
+            stands_behind(a, (int)(r - a->rows)))
             hint(a,
-                 "%s moves %.0f bytes and takes %.1f ms once all ranks are there: what other operations have under way "
-                 "stands before it on the wire. Started before them, or waited for later, it would cost %.1f ms a step "
-                 "less",
+                 "%s moves %.0f bytes and takes %.1f ms once all ranks are there: larger operations are under way "
+                 "meanwhile, and it comes behind their bytes. Started before them, or waited for later, it would cost "
+                 "%.1f ms a step less",
                  r->name, r->bytes, r->transfer * MS, (r->exposed - r->exposed_skew) * MS);
 }
 
+/* ---- pipelines ---- */
+
+/* A stage that waits for a message whose sender still computes. */
+static void bubble(prof_analysis *a)
+{
+    double waits = 0;
+    for (const prof_row *r = a->rows; r < a->rows + a->row_count; r++)
+        waits += strcmp(r->kind, "p2p") == 0 ? r->exposed_skew : 0;
+    if (waits > 0.05 * a->totals.mean.step && matters(a, waits))
+        hint(a,
+             "stages wait %.1f ms a step (%.0f %%) for messages that are not sent yet: that is the bubble of the "
+             "pipeline, not its wire. With 1F1B and even stages it is (stages - 1) / microbatches of the computing: "
+             "more microbatches or virtual stages make it smaller (weft schedule shows it)",
+             waits * MS, 100 * waits / a->totals.mean.step);
+}
+
 /* ---- ranks ---- */
+
+/* By how much a rank computes longer than the others do on average, a step. */
+static double computes_longer(const prof_analysis *a, int rank)
+{
+    double others = 0;
+    for (int r = 0; r < a->run->count; r++)
+        others += r == rank ? 0 : a->totals.ranks[r].computing + a->totals.ranks[r].hidden;
+    return a->totals.ranks[rank].computing + a->totals.ranks[rank].hidden - others / fmax(a->run->count - 1, 1);
+}
 
 /* One rank costs as much as the rest together: it is that rank. Else they take turns. */
 static void late_rank(prof_analysis *a)
@@ -164,9 +254,12 @@ static void late_rank(prof_analysis *a)
     if (l->cost > 2 * (sum - l->cost))
         hint(a,
              "rank %d (%s) is late: last in %zu of %zu collectives, %.2f ms behind the others, most at %s, which costs "
-             "each of them %.1f ms a step. It is its computing, not the wire",
+             "each of them %.1f ms a step. %s",
              a->run->ranks[worst].rank, a->run->ranks[worst].host, l->times, l->of, l->by * MS,
-             l->worst >= 0 ? a->rows[l->worst].name : "various ones", l->cost * MS);
+             l->worst >= 0 ? a->rows[l->worst].name : "various ones", l->cost * MS,
+             computes_longer(a, worst) > l->cost / 2
+                 ? "Its computing takes longer than that of the others; it is not the wire"
+                 : "Its computing takes no longer in all: it begins later, or waits for something in between");
     else
         hint(a,
              "ranks take turns at coming last (rank %d most: %zu of %zu), which is %.1f ms of what is exposed: their "
@@ -174,12 +267,22 @@ static void late_rank(prof_analysis *a)
              a->run->ranks[worst].rank, l->times, l->of, a->totals.mean.skew * MS);
 }
 
+/* How far what follows may be trusted. */
+static void crowded(prof_analysis *a)
+{
+    bool is_crowded = false;
+    for (int r = 0; r < a->run->count; r++)
+        is_crowded |= a->run->ranks[r].crowded;
+    if (is_crowded && (matters(a, a->totals.mean.exposed) || matters(a, a->totals.mean.idle)))
+        hint(a,
+             "there are more ranks than cores: what moves while a trainer computes takes another trainer's core, and "
+             "ranks wait for each other's turn. Figures of such a run say little about a cluster");
+}
+
 static void starved(prof_analysis *a)
 {
-    bool crowded = false;
     double late = 0, count = 0;
     for (int r = 0; r < a->run->count; r++) {
-        crowded |= a->run->ranks[r].crowded;
         for (size_t i = 0; i < a->run->ranks[r].count; i++) {
             const prof_record *record = &a->run->ranks[r].records[i];
             if (a->row_of[r][i] < 0 || record->start == PROF_UNKNOWN)
@@ -188,10 +291,6 @@ static void starved(prof_analysis *a)
             count++;
         }
     }
-    if (crowded && (matters(a, a->totals.mean.exposed) || matters(a, a->totals.mean.idle)))
-        hint(a,
-             "there are more ranks than cores: what moves while a trainer computes takes another trainer's core, and "
-             "ranks wait for each other's turn. Figures of such a run say little about a cluster");
     double windows = a->totals.windows ? (double)a->totals.windows : 1;
     if (matters(a, late / windows))
         hint(a,
@@ -207,13 +306,16 @@ bool prof_hint(prof_analysis *a)
 {
     if (a->totals.windows == 0)
         return true;
+    crowded(a);
     one_bucket(a);
     large_last_bucket(a);
-    switched_off(a);
+    late_reductions(a);
+    early_waits(a);
     worse_than_ideal(a, &a->reduces, "reductions", "see skew and ready -> start of their rows, and who comes last");
     worse_than_ideal(a, &a->gathers, "gathers", "see skew and ready -> start of their rows, and who comes last");
     small_buckets(a);
     behind_others(a);
+    bubble(a);
     late_rank(a);
     starved(a);
     return true;

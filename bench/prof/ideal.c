@@ -100,6 +100,8 @@ static void end_gathers(prof_analysis *a, phase *p)
         const prof_record *r = p->records[i], *next = i + 1 < p->count ? p->records[i + 1] : NULL;
         p->pieces[i + 1] = next ? fmax((double)(next->wait - r->go), 0) : 0;
     }
+    for (size_t i = 1; i <= p->count; i++)
+        a->gathers.between += p->pieces[i];
     double left = closed_form_gathers(p->ready, p->costs, p->pieces, p->count + 1);
     memmove(p->ready, p->ready + 1, p->count * sizeof *p->ready);
     memmove(p->costs, p->costs + 1, p->count * sizeof *p->costs);
@@ -148,6 +150,7 @@ static void average(prof_ideal *ideal, size_t windows)
     ideal->transfer /= n;
     ideal->smaller_last /= n;
     ideal->ready /= phases;
+    ideal->between /= phases;
     ideal->last_cost /= phases;
     ideal->buckets /= phases;
 }

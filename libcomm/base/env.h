@@ -12,6 +12,7 @@ typedef struct weft__env {
     int rank, size, local_rank;                /* -1 = not set */
     int threads, check, least_ctas, most_ctas; /* 0 = not set */
     const char *rendezvous, *iface, *backend, *module_path, *host_id, *trace, *device;
+    int heap_mib; /* 0 = not set */
     uint32_t timeout_ms, rendezvous_timeout_ms;
 } weft__env;
 

@@ -48,7 +48,8 @@ static weft_result map_file(weft__segment *segment, size_t reserve)
 {
     unsigned char *space = reserve_space(reserve);
     if (!space)
-        return weft__fail_errno("no address space for a segment of %zu bytes", reserve);
+        return weft__fail_errno("no address space for a segment of %zu bytes (WEFT_HEAP_MIB makes it smaller)",
+                                reserve);
     if (mmap(space, reserve, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, segment->fds.memory, 0) == MAP_FAILED) {
         weft_result result = weft__fail_errno("cannot map a segment of %zu bytes", reserve);
         munmap(space, reserve);
@@ -117,6 +118,20 @@ weft_result weft__segment_create(int rank, size_t reserve, weft__segment *segmen
     return WEFT_OK;
 }
 
+void weft__segment_limit(weft__segment *segment, size_t bytes)
+{
+    size_t kept = weft__round_up(bytes, WEFT__HUGE_PAGE);
+    if (kept >= segment->reserved)
+        return;
+    munmap(segment->base + kept, segment->reserved - kept);
+    segment->reserved = kept;
+}
+
+void weft__segment_settle(weft__segment *segment)
+{
+    close_fd(&segment->fds.memory);
+}
+
 weft_result weft__segment_map(weft__segment_fds fds, size_t reserve, weft__segment *segment)
 {
     memset(segment, 0, sizeof *segment);
@@ -157,8 +172,10 @@ weft_result weft__segment_grow(weft__segment *segment, size_t bytes)
     if (wanted <= old)
         return WEFT_OK;
     if (wanted > segment->reserved || wanted < bytes)
-        return weft__fail(WEFT_E_NO_MEMORY, "the heap has %zu bytes and may have %zu; %zu are wanted (heap_bytes)", old,
-                          segment->reserved, bytes);
+        return weft__fail(WEFT_E_NO_MEMORY,
+                          "the heap has %zu bytes and may have %zu; %zu are wanted (heap_bytes of the "
+                          "world, WEFT_HEAP_MIB)",
+                          old, segment->reserved, bytes);
     int failed;
     do {
         failed = fallocate(segment->fds.memory, 0, (off_t)old, (off_t)(wanted - old));

@@ -40,8 +40,12 @@ typedef struct weft__segment {
 
 /* Make this rank's segment with @p reserve bytes of address space (0 = the memory of the machine). */
 weft_result weft__segment_create(int rank, size_t reserve, weft__segment *segment);
+/* Give back the address space behind the first @p bytes, if there is more: of the owner, before others map it. */
+void weft__segment_limit(weft__segment *segment, size_t bytes);
 /* Map the segment of another process; takes @p fds, also on failure. */
 weft_result weft__segment_map(weft__segment_fds fds, size_t reserve, weft__segment *segment);
+/* All who were to see it do: of another process's the mapping is enough, and the file is closed. */
+void weft__segment_settle(weft__segment *segment);
 /* Unmap and close; a zeroed one is fine. */
 void weft__segment_unmap(weft__segment *segment);
 /* The owner's: make the file at least @p bytes long, its pages present here. E_NO_MEMORY says what is missing. */

@@ -21,6 +21,7 @@ typedef struct setup {
     uint32_t flags;
     bool streams; /* marks come on several */
     bool silent;  /* no report: the host waits for nothing */
+    bool moved;   /* half way another set and optimizer are loaded with what these hold */
 } setup;
 
 typedef struct trained {
@@ -250,6 +251,38 @@ static void take_weights(const trainer *t, gpu_side *g, const setup *s, trained 
     free(g->raw);
 }
 
+/* The optimizer's state, out to the host and into another one. */
+static void move(trainer *t, weft_comm *all, const setup *s)
+{
+    static const int arrays = 3;
+    size_t count, at = 0;
+    uint64_t steps;
+    OK(weft_buckets_acquire(t->set, 0, PARAMS, WEFT_STREAM_HOST));
+    (void)weft_buckets_owned(t->set, &count);
+    float *room = malloc((size_t)(PARAMS * MOST * arrays) * sizeof *room);
+    weft_adam_values *values = calloc(count, sizeof *values);
+    CHECK(room && values);
+    for (size_t i = 0; i < count; i++) {
+        const weft_owned *owned = &weft_buckets_owned(t->set, NULL)[i];
+        values[i] = (weft_adam_values)WEFT_ADAM_VALUES_INIT;
+        values[i].param = owned->param, values[i].start = owned->start, values[i].count = owned->count;
+        values[i].master = room + at, values[i].m = values[i].master + owned->count;
+        values[i].v = values[i].m + owned->count;
+        at += owned->count * (size_t)arrays;
+        OK(weft_adam_read(t->adam, t->set, &values[i]));
+    }
+    OK(weft_adam_steps(t->adam, &steps));
+    end_trainer(t);
+    *t = make_trainer(all, s, WEFT_DEVICE_CUDA);
+    for (size_t i = 0; i < count; i++)
+        OK(weft_adam_write(t->adam, t->set, &values[i]));
+    OK(weft_adam_set_steps(t->adam, steps));
+    for (uint32_t b = 0; b < weft_layout_buckets(weft_buckets_layout(t->set)); b++)
+        OK(weft_buckets_gather(t->set, b, WEFT_STREAM_HOST));
+    free(values);
+    free(room);
+}
+
 static void train_on_gpu(weft_world *world, weft_comm *all, const setup *s, trained *result)
 {
     int index;
@@ -258,6 +291,8 @@ static void train_on_gpu(weft_world *world, weft_comm *all, const setup *s, trai
     trainer t = make_trainer(all, s, WEFT_DEVICE_CUDA);
     gpu_side g = make_side(&t, s);
     for (int step = 0; step < STEPS; step++) {
+        if (s->moved && step == STEPS / 2)
+            move(&t, all, s);
         for (int m = 0; m < MICROBATCHES; m++) {
             forward(&t, &g, s);
             OK(weft_buckets_begin_on(t.set, m == MICROBATCHES - 1, weft_cuda_stream(g.streams[0])));
@@ -363,6 +398,16 @@ TEST(without_overlap_weights_are_the_same)
 TEST(unsharded_sets_train_too)
 {
     compare_with((setup){.dtype = WEFT_FP32, .flags = WEFT_BUCKETS_UNSHARDED});
+}
+
+TEST(another_set_goes_on_from_the_state_that_was_read)
+{
+    compare_with((setup){.dtype = WEFT_BF16, .clip = 1, .moved = true});
+}
+
+TEST(another_set_goes_on_where_params_are_their_own_masters)
+{
+    compare_with((setup){.dtype = WEFT_FP32, .silent = true, .moved = true});
 }
 
 static void refuse(weft_world *world, void *argument)

@@ -169,7 +169,8 @@ static weft_result all_rows(bench *b)
     b->plan = (overlap_plan){.phases = o->one ? &overlap_alone : overlap_step,
                              .phase_count = o->one ? 1 : OVERLAP_PHASES,
                              .rounds = o->rounds,
-                             .row_s = o->row_s};
+                             .row_s = o->row_s,
+                             .within_ms = o->within_ms};
     if (tells(b))
         begin_report(b);
     for (bool more = overlap_options_first(o, &b->shape); more; more = overlap_options_next(o, &b->shape))

@@ -53,6 +53,9 @@ void overlap_figures_make(overlap_figures *f, const overlap_phase *phase, const 
     f->serial = t[OVERLAP_SERIAL][OVERLAP_SLOWEST];
     f->largest = largest_of(m->costs, m->pieces);
     f->exposed_trace = both[OVERLAP_EXPOSED];
+    f->skew = both[OVERLAP_SKEW];
+    f->transfer = both[OVERLAP_TRANSFER];
+    f->hidden_transfer = 1 - both[OVERLAP_UNCOVERED];
     f->exposed_clock = f->both - f->computing;
     f->closed = least_exposed(phase, m);
     f->closed_even = in_pieces ? closed_form_even(f->communicating / (double)m->pieces, m->pieces, f->computing)

@@ -9,10 +9,13 @@ typedef struct overlap_figures {
     const char *phase;
     const char *operation;
     size_t buckets, bytes;
-    int rounds;
+    int rounds, quiet;                             /* made; of them those that count */
     double computing, communicating, both, serial; /* of the slowest rank */
     double largest;                                /* the longest operation of those that communicate alone */
     double exposed_trace, exposed_clock;           /* waiting while operations are under way; both - computing */
+    double skew;                                   /* of exposed_trace: until the last rank came */
+    double transfer, hidden_transfer;              /* exposed, and the share hidden, but for skew; of the worst rank */
+    double exposed_error;                          /* half of the interval that holds exposed_clock with 95 % */
     double closed, closed_even;                    /* the least that can be exposed */
     double hidden_trace, hidden_clock;             /* shares of the communication */
     double eta;
@@ -24,8 +27,8 @@ typedef struct overlap_figures {
     double softirq_both; /* of the host, beside computing */
 } overlap_figures;
 
-/* The times of each way, of the rank that computes longest. Of all ranks: when pieces of computing alone ended,
- * and what operations cost that communicate alone; numbers a piece, in the order of the phase. */
+/* The times of each way, of the rank that computes longest beside communication. Of all ranks: when pieces of computing
+ * alone ended, and what operations cost that communicate alone; numbers a piece, in the order of the phase. */
 typedef struct overlap_measured {
     double times[OVERLAP_WAYS][OVERLAP_TIMES];
     const double *ended, *costs;

@@ -7,11 +7,12 @@
 typedef struct overlap_plan {
     const overlap_phase *phases;
     int phase_count;
-    int rounds;   /* 0: as many as fit */
-    double row_s; /* into this */
+    int rounds;       /* 0: as many as fit */
+    double row_s;     /* into this */
+    double within_ms; /* enough is known of what both take longer when its interval is +- so much; 0: never */
 } overlap_plan;
 
-enum { OVERLAP_ROUNDS_LEAST = 3, OVERLAP_ROUNDS_MOST = 101 };
+enum { OVERLAP_ROUNDS_LEAST = 3, OVERLAP_ROUNDS_EXACT = 9, OVERLAP_ROUNDS_MOST = 1001 };
 
 /* The communication of the first phase alone, in ms: the median of a few, the slowest rank. Collective. */
 weft_result overlap_measure_communication(overlap_runner *r, const overlap_plan *plan, double *ms_out);

@@ -32,6 +32,8 @@ static const option table[] = {
     {"f|stepfactor", OPTION_REAL, FIELD(factor), 1.1, 1e6, "X", "from size to size of a sweep, multiplied (2)"},
     {"rounds", OPTION_INT, FIELD(rounds), 1, 10000, "N", "turns of measuring (as many as fit --row-s)"},
     {"row-s", OPTION_REAL, FIELD(row_s), 1e-3, 1e5, "SECONDS", "measure for so long, but 3 rounds or more (5)"},
+    {"within", OPTION_REAL, FIELD(within_ms), 0, 1e6, "MS",
+     "measure no longer when what both take longer than computing alone is known within +- MS (0: go on)"},
     {"t|nthreads", OPTION_INT, FIELD(threads), 1, 256, "N",
      "ranks are N threads of this process, a core each if there are so many"},
     {"T|timeout", OPTION_INT, FIELD(timeout_s), 0, 1000000, "SECONDS",
@@ -48,21 +50,27 @@ static const char usage[] =
     "and values gathered while the forward does, through weft_buckets, as a trainer has it. Ranks come from `weft run\n"
     "-n N`, `weft hosts`, mpirun or torchrun, or are threads (-t N).\n"
     "\n"
-    "In turn, round after round: computing alone, communication alone (all buckets ready at once), both together, and\n"
-    "one after the other, each as long as its slowest rank. Shown is the round in which both took the median longer "
-    "than\n"
-    "computing alone, and for communication alone its median; where the time went is told by the rank that computes\n"
-    "longest. A bucket's computing is as large a part as its bytes. T_b and T_f are the computing of backward and\n"
-    "forward, T_c is the communication alone.\n"
+    "In turn, round after round: computing alone and both together side by side, one after the other, and "
+    "communication\n"
+    "alone (all buckets ready at once), each as long as its slowest rank. Shown are medians over the rounds; of both\n"
+    "together and one after the other, of what they took longer than computing alone in the same round, so that cores\n"
+    "which are faster and slower by turns fall out. Where the time went is told of the round in which both took the\n"
+    "median longer, by the rank that computed longest. A bucket's computing is as large a part as its bytes. T_b and "
+    "T_f\n"
+    "are the computing of backward and forward, T_c is the communication alone.\n"
     "\n"
     "  exposed, stop-watch   both together less computing alone\n"
+    "    +-                  half of the interval that holds it with 95 %, by how far rounds are apart\n"
     "  exposed, trace        the caller waits while operations are under way\n"
+    "    for ranks to come   ... and the last rank has not started them yet\n"
+    "  exposed, transfer     the former without the latter, of the rank of which that is most, the median of rounds\n"
     "  exposed, at least     what a perfect overlap leaves by what was measured: when each piece of computing alone\n"
     "                        ended, and what each operation alone cost. Backward: max over i of (ready i + costs of i\n"
     "                        and what follows) - T_b; a forward is that in reverse. JSON: closed_ms\n"
     "  ..., if even          the same if all B operations cost c = T_c / B and pieces are equal:\n"
     "                        max(c, B c - (1 - 1/B) T). JSON: closed_even_ms\n"
     "  hidden, trace         of the time in which operations are under way, the part that is not exposed: 0 to 100 %\n"
+    "  hidden, transfer      the same but for ranks to come, of the rank that hides least, the median of rounds\n"
     "  hidden, stop-watch    (T_c - exposed, stop-watch) / T_c: below 0 where both together took longer than one "
     "after\n"
     "                        the other would\n"

@@ -10,7 +10,7 @@
 typedef struct overlap_options {
     const char *bytes, *compute, *backend, *json, *svg;
     int buckets, one, rounds, threads, timeout_s;
-    double ratio, compute_ms, forward, row_s, factor;
+    double ratio, compute_ms, forward, row_s, within_ms, factor;
     size_t min_bytes, max_bytes;
     bool sweep;
 

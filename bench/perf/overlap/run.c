@@ -115,6 +115,19 @@ static weft_result go(run *r, overlap_way way)
 
 /* ------------------------------------------------------------------------------------------- what it took */
 
+/* Of what is exposed, ticks in which the last rank had not come yet. The caller waits for one operation at a time. */
+static uint64_t skew(const run *r, const weft_trace_record *records, size_t count)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const weft_trace_record *one = &records[i];
+        uint64_t until = one->go < one->last_arrival ? one->go : one->last_arrival;
+        if (one->kind == WEFT_TRACE_COLLECTIVE && one->wait >= r->begin && until > one->wait)
+            sum += intervals_within(&r->runner->space.communicating, (int64_t)one->wait, (int64_t)until);
+    }
+    return (uint64_t)sum;
+}
+
 static void read_trace(run *r, uint64_t first, double times[OVERLAP_TIMES], double *costs)
 {
     overlap_runner *runner = r->runner;
@@ -126,6 +139,7 @@ static void read_trace(run *r, uint64_t first, double times[OVERLAP_TIMES], doub
     times[OVERLAP_PIECES] = (double)r->pieces * ms;
     times[OVERLAP_HIDDEN] = (double)o.hidden * ms;
     times[OVERLAP_EXPOSED] = (double)o.exposed * ms;
+    times[OVERLAP_SKEW] = (double)skew(r, runner->records, count) * ms;
     times[OVERLAP_IDLE] = (double)o.idle * ms;
     uint64_t before = r->begin;
     for (size_t i = 0; costs && i < count && found < runner->subject->shape->count; i++) {

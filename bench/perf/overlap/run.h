@@ -19,16 +19,19 @@ enum { OVERLAP_WAYS = 4 };
 typedef enum overlap_time {
     OVERLAP_TOTAL,
     OVERLAP_PIECES, /* computing, as long as it lasted */
-    OVERLAP_HIDDEN, /* this and the next two by the trace: see bench/overlap.h */
+    OVERLAP_HIDDEN, /* this and the next three by the trace: see bench/overlap.h */
     OVERLAP_EXPOSED,
+    OVERLAP_SKEW, /* of it: the last rank had not come yet */
     OVERLAP_IDLE,
     OVERLAP_USER, /* processor time of the process, over its ranks */
     OVERLAP_SYSTEM,
-    OVERLAP_ENGINE,  /* of it, that of weft's own threads */
-    OVERLAP_SOFTIRQ, /* of the host */
-    OVERLAP_SLOWEST  /* total of the slowest rank: for who compares ranks */
+    OVERLAP_ENGINE,   /* of it, that of weft's own threads */
+    OVERLAP_SOFTIRQ,  /* of the host */
+    OVERLAP_SLOWEST,  /* from here on for who compares ranks: total of the slowest, */
+    OVERLAP_TRANSFER, /* exposed but for skew of the rank of which that is most, */
+    OVERLAP_UNCOVERED /* and the most of what any rank exposed of its communication but for skew, a share */
 } overlap_time;
-enum { OVERLAP_TIMES = 10 };
+enum { OVERLAP_TIMES = OVERLAP_UNCOVERED + 1 };
 
 typedef struct overlap_runner {
     weft_comm *control; /* what ranks wait for each other by */

@@ -29,6 +29,73 @@ WEFT_API WEFT_NODISCARD weft_result weft_adam_create(weft_buckets *const *sets, 
                                                      const weft_adam_config *config, weft_adam **adam_out);
 /** Give the state back; NULL is fine. Threads: owner. Blocks: never. */
 WEFT_API void weft_adam_destroy(weft_adam *adam);
+/* ------------------------------------------------------------------------------------------- checkpoints */
+
+/** What the optimizer keeps of some elements of one param: with it, and with the number of steps, a training goes on
+ *  from where it was, bit for bit, if ranks and layout are the same. A training may also go on with other ranks and
+ *  buckets: each rank writes what it owns now.
+ *
+ *      @code
+ *      // 12 bytes an element go to where the trainer wants them, and come back.
+ *      int put(void *file, const char *param, size_t start, size_t count, const float *master, const float *m,
+ *              const float *v);
+ *      int get(void *file, const char *param, size_t start, size_t count, float *master, float *m, float *v);
+ *
+ *      weft_result part(weft_adam *adam, weft_buckets *set, const weft_params *params, const weft_owned *owned,
+ *                       float *room, void *file, int load) // room: 3 * owned->count
+ *      {
+ *          const char *name = weft_params_get(params, owned->param)->name;
+ *          weft_adam_values values = WEFT_ADAM_VALUES_INIT;
+ *          values.param = owned->param, values.start = owned->start, values.count = owned->count;
+ *          values.master = room, values.m = room + owned->count, values.v = values.m + owned->count;
+ *          if (load)
+ *              return get(file, name, owned->start, owned->count, values.master, values.m, values.v)
+ *                         ? WEFT_E_SYSTEM
+ *                         : weft_adam_write(adam, set, &values);
+ *          weft_result result = weft_adam_read(adam, set, &values);
+ *          return result == WEFT_OK && put(file, name, owned->start, owned->count, values.master, values.m, values.v)
+ *                     ? WEFT_E_SYSTEM
+ *                     : result;
+ *      }
+ *
+ *      weft_result loaded(weft_adam *adam, weft_buckets *set, uint64_t steps) // when all parts are written
+ *      {
+ *          weft_result result = weft_adam_set_steps(adam, steps);
+ *          for (uint32_t b = 0; b < weft_layout_buckets(weft_buckets_layout(set)) && result == WEFT_OK; b++)
+ *              result = weft_buckets_gather(set, b, WEFT_STREAM_HOST); // what all ranks own comes to all
+ *          return result; // acquire the params before they are read
+ *      }
+ *      @endcode
+ *
+ *  Which elements are a rank's depends on its buckets and ranks, so a checkpoint is kept by param and element. */
+typedef struct weft_adam_values {
+    size_t size;         /**< Set by WEFT_ADAM_VALUES_INIT. */
+    uint32_t param;      /**< Of the set. */
+    uint32_t reserved;   /**< 0. */
+    size_t start, count; /**< Elements of it that this rank owns: those of a weft_owned, or some of them. */
+    float *master;       /**< [count], the host's memory: the values that steps are made on; NULL = leave them out. */
+    float *m, *v;        /**< [count], the host's memory: the moments; NULL = leave them out. */
+} weft_adam_values;
+#define WEFT_ADAM_VALUES_INIT WEFT_SIZED_INIT(weft_adam_values)
+
+/** Copy to @p values what the optimizer keeps. Before the first step master values are the params, and moments are 0.
+ *  Threads: owner of the sets.  Blocks: never; on a GPU until what is queued on the set is done.
+ *  Errors: E_INVALID, E_RANGE (no such param, or not all of the elements are this rank's), E_STATE (the params were not
+ *  acquired, or are reduced and not stepped). */
+WEFT_API WEFT_NODISCARD weft_result weft_adam_read(weft_adam *adam, weft_buckets *set, const weft_adam_values *values);
+/** Copy it back. The part of the param gets the master values too, rounded: gather the buckets afterwards, so that all
+ *  ranks have them. What is left out stays.
+ *  @param values  its arrays are only read.
+ *  Threads: owner of the sets.  Blocks: never; on a GPU until what is queued on the set is done.
+ *  Errors: the same, and E_STATE (a window is open). */
+WEFT_API WEFT_NODISCARD weft_result weft_adam_write(weft_adam *adam, weft_buckets *set, const weft_adam_values *values);
+/** Steps made so far, without those skipped.
+ *  Threads: owner of the sets.  Blocks: never; on a GPU until what is queued is done.  Errors: E_INVALID. */
+WEFT_API WEFT_NODISCARD weft_result weft_adam_steps(weft_adam *adam, uint64_t *steps_out);
+/** Go on as after @p steps steps: they correct the bias of the moments. 0: the next step takes master values from the
+ *  params, whatever was written.
+ *  Threads: owner of the sets.  Blocks: never; on a GPU until what is queued is done.  Errors: E_INVALID. */
+WEFT_API WEFT_NODISCARD weft_result weft_adam_set_steps(weft_adam *adam, uint64_t steps);
 /** Forget steps and moments. The next step takes master values from the params, as the first one does: call it after
  *  other values have been loaded. Threads: owner. Blocks: never. */
 WEFT_API void weft_adam_reset(weft_adam *adam);

@@ -21,7 +21,8 @@ typedef struct weft_world_config {
     const char *trace;              /**< Copied. Folder of trace files; NULL = WEFT_TRACE, else none. */
     uint32_t timeout_ms;            /**< Of every operation; 0 = WEFT_TIMEOUT_MS, else 600 000. */
     uint32_t rendezvous_timeout_ms; /**< Of meeting and making comms; 0 = WEFT_RENDEZVOUS_TIMEOUT_MS, else 120 000. */
-    uint64_t heap_bytes;            /**< Address space kept for weft_memory_alloc(); 0 = the machine's memory. */
+    uint64_t heap_bytes;            /**< Address space kept for weft_memory_alloc(); 0 = WEFT_HEAP_MIB, else the
+                                         machine's memory. Heaps of one host have 64 TiB together. */
     uint32_t trace_records;         /**< Records of the trace ring, a power of two; 0 = 8192. */
     uint32_t flags;                 /**< 0. */
     const char *device; /**< Copied. The GPU of this rank, "cuda:2"; NULL = WEFT_DEVICE, else its local rank, modulo

@@ -35,6 +35,21 @@ TEST(time_passes_and_what_others_took_is_not_made_up_for)
     CHECK(timed.core.due_ns - due >= 3 * NS);
 }
 
+/* Sleeping is cut by what a sleep usually ends too late, and what is left is no less for it. */
+TEST(whoever_wakes_up_early_is_not_done_early)
+{
+    enum { LATE_MOST = 30000 };
+    pretend core;
+    pretend_open(&core);
+    for (int i = 0; i < 20; i++) {
+        if (i % 2)
+            core.late_ns = LATE_MOST;
+        pretend_pass(&core, i < 10 ? 100000 : LATE_MOST / 2); /* also what is too short for it */
+        CHECK(core.left_ns >= core.due_ns);
+        CHECK(core.late_ns >= 0 && core.late_ns <= LATE_MOST);
+    }
+}
+
 TEST(a_forward_takes_its_time_over_all_its_products)
 {
     gpt_shape shape = small();

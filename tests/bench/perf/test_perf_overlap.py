@@ -17,10 +17,11 @@ command = sys.argv[1]
 scratch = pathlib.Path(tempfile.mkdtemp(prefix="weft-perf-overlap-"))
 SVG = "{http://www.w3.org/2000/svg}"
 QUICK = ("--compute", "timed:2", "--rounds", "2")
-TIMES = ("compute_ms comm_ms largest_ms both_ms serial_ms exposed_clock_ms exposed_trace_ms longer_ms calls_ms idle_ms "
-         "others_ms closed_ms closed_even_ms hidden_trace hidden_clock eta cpu_alone_ms cpu_both_ms system_alone_ms "
+TIMES = ("compute_ms comm_ms largest_ms both_ms serial_ms exposed_clock_ms exposed_error_ms exposed_trace_ms skew_ms "
+         "transfer_ms longer_ms calls_ms idle_ms others_ms closed_ms closed_even_ms hidden_trace hidden_transfer "
+         "hidden_clock eta cpu_alone_ms cpu_both_ms system_alone_ms "
          "system_both_ms engine_both_ms softirq_both_ms").split()
-MAY_BE_NULL = "hidden_trace", "hidden_clock", "eta", "engine_both_ms"
+MAY_BE_NULL = "exposed_error_ms", "hidden_trace", "hidden_clock", "eta", "engine_both_ms"
 KEYS = "phase op backend compute ranks hosts bytes buckets rounds".split() + TIMES + ["why"]
 
 
@@ -44,6 +45,8 @@ def check(line):
     parts = sum(line[key] for key in ("exposed_trace_ms", "longer_ms", "calls_ms", "idle_ms", "others_ms"))
     assert math.isclose(parts, line["exposed_clock_ms"], abs_tol=1e-5), line
     assert math.isclose(line["both_ms"] - line["compute_ms"], line["exposed_clock_ms"], abs_tol=1e-5), line
+    assert 0 <= line["skew_ms"] <= line["exposed_trace_ms"] + 1e-6 and 0 <= line["hidden_transfer"] <= 1, line
+    assert (line["exposed_error_ms"] is None) == (line["rounds"] < 6), line
     assert line["hidden_trace"] is None or 0 <= line["hidden_trace"] <= 1, line
     assert line["comm_ms"] > 0 and line["serial_ms"] > 0 and 0 <= line["largest_ms"] <= 1e5, line
     apart = abs(line["exposed_clock_ms"] - line["exposed_trace_ms"])
@@ -83,6 +86,12 @@ def one_operation_is_measured():
         check(line)
         assert (line["op"], line["phase"], line["buckets"], line["bytes"]) == (operation, "computing", 1, 16384), line
         assert line["closed_ms"] <= line["largest_ms"], line
+
+
+def measuring_ends_when_enough_is_known():
+    line, _ = lines_of("-t", "2", "--bytes", "16K", "--compute", "timed:1", "--within", "1000", "--row-s", "60")
+    check(line)
+    assert line["rounds"] == 9 and line["exposed_error_ms"] <= 1000, line
 
 
 def ranks_are_processes_too():
@@ -161,5 +170,6 @@ def nonsense_is_refused_by_name():
 
 
 tap.main(both_phases_of_even_buckets_are_told, uneven_buckets_and_every_way_of_computing_are_measured,
-         a_ratio_sets_the_computing_by_the_communication, one_operation_is_measured, ranks_are_processes_too,
+         a_ratio_sets_the_computing_by_the_communication, one_operation_is_measured,
+         measuring_ends_when_enough_is_known, ranks_are_processes_too,
          a_sweep_is_a_table_and_a_picture, nonsense_is_refused_by_name)

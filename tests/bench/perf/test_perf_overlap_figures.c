@@ -103,6 +103,9 @@ static overlap_measured measured(void)
                           [OVERLAP_PIECES] = 42,
                           [OVERLAP_HIDDEN] = 30,
                           [OVERLAP_EXPOSED] = 3,
+                          [OVERLAP_SKEW] = 1,
+                          [OVERLAP_TRANSFER] = 2.5,
+                          [OVERLAP_UNCOVERED] = 0.25,
                           [OVERLAP_IDLE] = 0.5,
                           [OVERLAP_USER] = 42,
                           [OVERLAP_SYSTEM] = 3,
@@ -135,6 +138,9 @@ TEST(the_parts_add_up_to_what_both_took_longer)
     CHECK_NEAR(f.system_both, 3, 1e-12);
     CHECK_NEAR(f.engine_both, 2, 1e-12);
     CHECK_NEAR(f.largest, 30, 1e-12);
+    CHECK_NEAR(f.skew, 1, 1e-12); /* of what is exposed, so no part by itself */
+    CHECK_NEAR(f.transfer, 2.5, 1e-12);
+    CHECK_NEAR(f.hidden_transfer, 0.75, 1e-12);
 }
 
 TEST(the_least_is_that_of_the_phase)

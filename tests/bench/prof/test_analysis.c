@@ -307,6 +307,109 @@ TEST(a_small_operation_behind_a_large_one_is_hinted_at)
     end(&w);
 }
 
+/* The same eight bytes while nothing else is under way: they take long by themselves. */
+TEST(a_small_operation_by_itself_stands_behind_nothing)
+{
+    analysed w;
+    begin(&w);
+    for (int rank = 0; rank < 2; rank++) {
+        traced t = traced_rank(rank, 2, "one", 0);
+        uint16_t gather = traced_comm(&t, "weft.dp/set0/gather", rank, 2, 5), all = traced_comm(&t, "all", rank, 2, 6);
+        traced_collective(&t, gather, 1, "set0 gather 0", (traced_times){100 * MS, 103 * MS, 130 * MS, 130 * MS, 0});
+        traced_collective(&t, all, 1, "loss", (traced_times){101 * MS, 110 * MS, 101 * MS, 110 * MS, 0})->bytes = 8;
+        traced_step(&t, 1, "", 90 * MS, 150 * MS);
+        add(&w, &t);
+    }
+    analyse(&w);
+    CHECK(!says(w.a.hints, w.a.hint_count, "loss moves 8 bytes"));
+    end(&w);
+}
+
+/* 40 ms of computing, and then all four buckets at once. */
+TEST(buckets_that_are_started_together_are_hinted_at)
+{
+    analysed w;
+    const bucket_times b[4] = {{40, 45, 40.3, 45}, {40.1, 50, 45, 50}, {40.2, 55, 50, 55}, {40.3, 60, 55, 60}};
+    one_step(&w, "", b, 60);
+    CHECK(says(w.a.hints, w.a.hint_count, "the 4 buckets of a set are started within 0.3 ms of each other"));
+    CHECK(says(w.a.hints, w.a.hint_count, "params marked only behind the backward?"));
+    end(&w);
+}
+
+/* Three gathers that end 8 ms apart, waited for one right after the other, the first or all of them late enough. */
+static void three_gathers(analysed *w, double between)
+{
+    begin(w);
+    for (int rank = 0; rank < 2; rank++) {
+        traced t = traced_rank(rank, 2, "one", 0);
+        uint16_t comm = traced_comm(&t, "weft.dp.0/set0/gather", rank, 2, 5);
+        double second = 108 + between, third = fmax(second, 116) + between;
+        traced_collective(&t, comm, 1, "set0 gather 2", (traced_times){100 * MS, 108 * MS, 104 * MS, 108 * MS, 0});
+        traced_collective(&t, comm, 2, "set0 gather 1",
+                          (traced_times){100 * MS, 116 * MS, second * MS, fmax(second, 116) * MS, 0});
+        traced_collective(&t, comm, 3, "set0 gather 0",
+                          (traced_times){100 * MS, 124 * MS, third * MS, fmax(third, 124) * MS, 0});
+        traced_step(&t, 1, "", 60 * MS, 170 * MS);
+        add(w, &t);
+    }
+    analyse(w);
+}
+
+TEST(params_that_are_acquired_all_at_once_are_hinted_at)
+{
+    analysed w;
+    three_gathers(&w, 0.1);
+    CHECK(says(w.a.hints, w.a.hint_count, "acquires all 3 buckets of a set at once, with 0.2 ms of computing"));
+    end(&w);
+    three_gathers(&w, 6);
+    CHECK(!says(w.a.hints, w.a.hint_count, "at once"));
+    end(&w);
+}
+
+/* Rank 0 receives what rank 1 sends 30 ms later. */
+TEST(what_is_not_sent_yet_is_the_bubble_of_the_pipeline)
+{
+    analysed w;
+    begin(&w);
+    for (int rank = 0; rank < 2; rank++) {
+        traced t = traced_rank(rank, 2, "one", 0);
+        uint16_t comm = traced_comm(&t, "pp", rank, 2, 5);
+        double ready = (rank ? 130 : 100) * MS;
+        traced_message(&t, comm, rank == 1, 1 - rank, 1, (traced_times){ready, 133 * MS, ready, 133 * MS, 0});
+        traced_step(&t, 1, "", 90 * MS, 150 * MS);
+        add(&w, &t);
+    }
+    analyse(&w);
+    CHECK(says(w.a.hints, w.a.hint_count, "stages wait 15.0 ms a step (25 %) for messages that are not sent yet"));
+    end(&w);
+}
+
+/* Rank 1 comes 20 ms later; it computed so much longer, or its step began so much later. */
+static void late_by(analysed *w, double step_begins)
+{
+    begin(w);
+    for (int rank = 0; rank < 2; rank++) {
+        traced t = traced_rank(rank, 2, "one", 0);
+        uint16_t comm = traced_comm(&t, "dp", rank, 2, 5);
+        double ready = (rank ? 130 : 110) * MS;
+        traced_collective(&t, comm, 1, "x", (traced_times){ready, 132 * MS, ready, 132 * MS, 0});
+        traced_step(&t, 1, "", (rank ? step_begins : 100) * MS, 150 * MS);
+        add(w, &t);
+    }
+    analyse(w);
+}
+
+TEST(only_a_rank_that_computes_longer_is_said_to)
+{
+    analysed w;
+    late_by(&w, 100);
+    CHECK(says(w.a.hints, w.a.hint_count, "Its computing takes longer than that of the others"));
+    end(&w);
+    late_by(&w, 120);
+    CHECK(says(w.a.hints, w.a.hint_count, "Its computing takes no longer in all"));
+    end(&w);
+}
+
 /* ---- checks ---- */
 
 TEST(a_difference_in_launch_order_is_named)
