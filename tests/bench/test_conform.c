@@ -158,6 +158,42 @@ TEST(ranks_are_threads_and_processes_or_those_of_the_launcher)
         0, "backend local, processes: 1 cases, 0 failed\n", "");
 }
 
+/* N of the last line: "backend local, threads: N cases, 0 failed". */
+static long cases_of_part(const char *part)
+{
+    spawned r = spawn_weft(NULL, (const char *[]){"perf", "conform", "--in", "threads", "--ranks", "2", "--largest",
+                                                  "1", "--part", part, NULL});
+    CHECK_INT(spawn_finish(&r), 0);
+    const char *at = strstr(r.said.data, "threads: ");
+    CHECK(at);
+    long cases = strtol(at + strlen("threads: "), NULL, 10);
+    spawn_forget(&r);
+    return cases;
+}
+
+TEST(parts_of_a_run_make_up_the_whole)
+{
+    long all = cases_of_part("1/1"), sum = 0;
+    for (int part = 1; part <= 3; part++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d/3", part);
+        long cases = cases_of_part(text);
+        CHECK(cases == all / 3 || cases == all / 3 + 1);
+        sum += cases;
+    }
+    CHECK_INT(sum, all);
+    use((const char *[]){"perf", "conform", "--in", "processes", "--ranks", "3", "--only", "average: 1", "--part",
+                         "2/2", NULL},
+        0, "backend local, processes: 0 cases, 0 failed\n", "");
+    static const char *const wrong[] = {
+        "0/3", "4/3", "1", "1/", "+1/2", "1/2x", "01/2", "1/0", "99999999999/99999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char complaint[80];
+        snprintf(complaint, sizeof complaint, "weft: --part is '%s', not K/N with K from 1 to N", wrong[i]);
+        use((const char *[]){"perf", "conform", "--part", wrong[i], NULL}, 2, "", complaint);
+    }
+}
+
 TEST(what_cannot_be_run_is_a_failure_and_what_makes_no_sense_wrong_usage)
 {
     use((const char *[]){"perf", "conform", "--backend", "nosuch", "--in", "threads", NULL}, 1, "",

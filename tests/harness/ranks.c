@@ -3,9 +3,12 @@
 #include "harness/ranks.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct body_call {
@@ -41,6 +44,20 @@ rank_group ranks_fork(int ranks, rank_run run, void *argument)
         exit(0);
     }
     return group;
+}
+
+_Atomic int *ranks_counter(void)
+{
+    void *counter = mmap(NULL, sizeof(_Atomic int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(counter != MAP_FAILED);
+    return counter;
+}
+
+void ranks_await(_Atomic int *counter, int count)
+{
+    while (atomic_load(counter) < count)
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    atomic_store(counter, 0);
 }
 
 weft_world_config rank_config(const weft_world_config *config, int rank, int ranks, const char *rendezvous)

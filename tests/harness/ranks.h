@@ -43,6 +43,11 @@ rank_group ranks_fork(int ranks, rank_run run, void *argument);
 weft_world_config rank_config(const weft_world_config *config, int rank, int ranks, const char *rendezvous);
 void rank_live(const weft_world_config *config, rank_body body, void *argument);
 
+/* A counter that ranks count up, in whatever they live, for one that goes on when others have come so far; it begins
+ * at 0. Wait until it is @p count, and begin again. */
+_Atomic int *ranks_counter(void);
+void ranks_await(_Atomic int *counter, int count);
+
 /* A batch of messages. */
 weft_result start_messages(weft_comm *comm, const weft_p2p *messages, size_t count, weft_work *work_out);
 weft_result run_messages(weft_comm *comm, const weft_p2p *messages, size_t count);

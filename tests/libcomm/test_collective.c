@@ -281,7 +281,7 @@ static void reuse_at_once(weft_world *world, void *argument)
     (void)argument;
     weft_comm *comm = all_ranks(world, "reuse", NULL);
     int rank = weft_comm_rank(comm), ranks = weft_comm_size(comm);
-    static const size_t counts[] = {3, 700, 60000};
+    const size_t counts[] = {3, 700, test_is_slow() ? 20000 : 60000};
     size_t bytes = (size_t)60000 * 4 * 2 * (size_t)ranks + 4096;
     void *heap, *plain = malloc(bytes);
     CHECK_OK(weft_memory_alloc(world, bytes, &heap));
@@ -327,7 +327,7 @@ static void exchange_as_one_likes(weft_world *world, void *argument)
     size_t bytes = (size_t)70001 * 2 * (size_t)ranks + 4096;
     void *heap, *plain = malloc(bytes);
     CHECK_OK(weft_memory_alloc(world, bytes, &heap));
-    for (int round = 0; round < 64; round++) {
+    for (int round = 0; round < (test_is_slow() ? 16 : 64); round++) {
         unsigned choice = (unsigned)round * 2654435761u + (unsigned)rank * 40503u;
         trial t = {.kind = WEFT_ALL_TO_ALL, .dtype = WEFT_UINT8, .count = counts[round % 4], .salt = round};
         t.in_place = choice >> 13 & 1;

@@ -8,7 +8,20 @@
 #include "between.h"
 #include "control.h"
 
-/* ------------------------------------------------------------------------------------------- stopped ranks */
+/* Ranks on a machine each. Rank 1 is stopped once it has reached stage 1, which the others hear by stage 2, and goes on
+ * when they have reached stage 3. */
+static void expect_all_with_one_stopped(int ranks, void (*body)(weft_world *world, void *argument))
+{
+    quiet();
+    rank_group group = machines_start(ranks, (int[]){0, 1, 2}, NULL, body, NULL);
+    stage_wait(1);
+    kill(group.pid[1], SIGSTOP);
+    CHECK(waitpid(group.pid[1], &group.status[1], WUNTRACED) == group.pid[1]);
+    stage_reach(2);
+    stage_wait(3);
+    kill(group.pid[1], SIGCONT);
+    ranks_expect_all(&group);
+}
 
 /* Rank 1 is stopped. What it is told meanwhile is more than its socket takes: it is kept, and heard in the end. */
 static void one_is_stopped(weft_world *world, void *argument)
@@ -51,15 +64,7 @@ static void one_is_stopped(weft_world *world, void *argument)
 
 TEST(a_stopped_rank_holds_up_nobody_else)
 {
-    quiet();
-    rank_group group = machines_start(3, (int[]){0, 1, 2}, NULL, one_is_stopped, NULL);
-    stage_wait(1);
-    kill(group.pid[1], SIGSTOP);
-    CHECK(waitpid(group.pid[1], &group.status[1], WUNTRACED) == group.pid[1]);
-    stage_reach(2);
-    stage_wait(3);
-    kill(group.pid[1], SIGCONT);
-    ranks_expect_all(&group);
+    expect_all_with_one_stopped(3, one_is_stopped);
 }
 
 /* Rank 1 is stopped, and the comm that it is on says a hundred thousand times that it is stuck. */
@@ -96,13 +101,5 @@ static void one_repeats_itself(weft_world *world, void *argument)
 
 TEST(what_a_stopped_rank_is_told_again_and_again_takes_no_more_memory)
 {
-    quiet();
-    rank_group group = machines_start(2, (int[]){0, 1}, NULL, one_repeats_itself, NULL);
-    stage_wait(1);
-    kill(group.pid[1], SIGSTOP);
-    CHECK(waitpid(group.pid[1], &group.status[1], WUNTRACED) == group.pid[1]);
-    stage_reach(2);
-    stage_wait(3);
-    kill(group.pid[1], SIGCONT);
-    ranks_expect_all(&group);
+    expect_all_with_one_stopped(2, one_repeats_itself);
 }

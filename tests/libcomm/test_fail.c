@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens when ranks disagree, are late, are missing, stop or die. Every wait ends, and says who. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -166,7 +167,7 @@ TEST(members_that_describe_a_comm_differently_are_named)
 
 static void one_sleeps(weft_world *world, void *argument)
 {
-    (void)argument;
+    _Atomic int *given_up = argument;
     int rank = weft_world_rank(world);
     weft_comm_config config = WEFT_COMM_CONFIG_INIT;
     config.timeout_ms = 1000;
@@ -174,7 +175,7 @@ static void one_sleeps(weft_world *world, void *argument)
     for (int i = 0; i < 3; i++)
         CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     if (rank == 3) {
-        pause_ms(2500);
+        ranks_await(given_up, 3);
         CHECK(weft_barrier_run(comm, WEFT_STREAM_HOST) < 0);
     } else {
         weft_collective c = WEFT_COLLECTIVE_INIT;
@@ -185,6 +186,7 @@ static void one_sleeps(weft_world *world, void *argument)
         CHECK(now_s() - begin < 10);
         CHECK_HAS(weft_last_error(), "barrier 4 (reduce bucket 2) on comm sleepy");
         CHECK_HAS(weft_last_error(), "not arrived: 3 (last seen in operation 3, barrier");
+        atomic_fetch_add(given_up, 1);
     }
     weft_comm_destroy(comm);
 }
@@ -192,7 +194,7 @@ static void one_sleeps(weft_world *world, void *argument)
 TEST(a_rank_that_has_not_arrived_is_named_at_the_deadline)
 {
     quiet();
-    ranks_both_ways(4, one_sleeps, NULL);
+    ranks_both_ways(4, one_sleeps, ranks_counter());
 }
 
 static void nobody_receives(weft_world *world, void *argument)
@@ -233,14 +235,15 @@ TEST(messages_that_nobody_takes_end_at_the_deadline)
 
 static void one_does_not_come(weft_world *world, void *argument)
 {
-    (void)argument;
+    _Atomic int *given_up = argument;
     weft_comm *comm;
-    if (weft_world_rank(world) == 2)
-        pause_ms(900);
-    else
-        CHECK_RESULT(weft_comm_create(world, "lonely", (int[]){0, 1, 2}, 3, NULL, &comm), WEFT_E_TIMEOUT);
-    if (weft_world_rank(world) != 2)
-        CHECK_HAS(weft_last_error(), "missing: 2");
+    if (weft_world_rank(world) == 2) {
+        ranks_await(given_up, 2);
+        return;
+    }
+    CHECK_RESULT(weft_comm_create(world, "lonely", (int[]){0, 1, 2}, 3, NULL, &comm), WEFT_E_TIMEOUT);
+    CHECK_HAS(weft_last_error(), "missing: 2");
+    atomic_fetch_add(given_up, 1);
 }
 
 TEST(a_member_that_does_not_come_to_make_a_comm_is_named)
@@ -248,8 +251,9 @@ TEST(a_member_that_does_not_come_to_make_a_comm_is_named)
     quiet();
     weft_world_config config = WEFT_WORLD_CONFIG_INIT;
     config.rendezvous_timeout_ms = 600;
-    ranks_as_threads(3, &config, one_does_not_come, NULL);
-    ranks_as_processes(3, &config, one_does_not_come, NULL);
+    _Atomic int *given_up = ranks_counter();
+    ranks_as_threads(3, &config, one_does_not_come, given_up);
+    ranks_as_processes(3, &config, one_does_not_come, given_up);
 }
 
 TEST(a_rank_that_never_starts_is_named)
@@ -273,9 +277,15 @@ TEST(a_rank_that_never_starts_is_named)
 
 enum way { COLLECTIVE, RECEIVE, FIRST_USE, WAYS };
 
+/* How it is heard of; who has left the barrier before it. */
+typedef struct death {
+    enum way way;
+    _Atomic int *left;
+} death;
+
 static void one_dies(weft_world *world, void *argument)
 {
-    enum way way = *(enum way *)argument;
+    const death *d = argument;
     int rank = weft_world_rank(world);
     weft_comm *comm = all_ranks(world, "mortal", NULL), *fresh = all_ranks(world, "fresh", NULL);
     weft_comm *survivors = NULL;
@@ -283,15 +293,17 @@ static void one_dies(weft_world *world, void *argument)
         CHECK_OK(weft_comm_create(world, "survivors", (int[]){0, 1}, 2, NULL, &survivors));
     CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
     if (rank == 2) {
-        pause_ms(100); /* until the others have left the barrier too */
+        ranks_await(d->left, 2);
+        pause_ms(50); /* by now they most often wait */
         _exit(9);
     }
+    atomic_fetch_add(d->left, 1);
     float v = 0, w;
     double begin = now_s();
     weft_result result;
-    if (way == COLLECTIVE)
+    if (d->way == COLLECTIVE)
         result = weft_all_reduce_run(comm, &v, &w, 1, WEFT_FP32, WEFT_SUM, WEFT_STREAM_HOST);
-    else if (way == RECEIVE)
+    else if (d->way == RECEIVE)
         result = run_messages(
             comm, &(weft_p2p){.kind = WEFT_RECV, .peer = 2, .dtype = WEFT_FP32, .buffer = &v, .count = 1}, 1);
     else
@@ -314,7 +326,7 @@ TEST(the_death_of_a_rank_reaches_everybody_at_once)
 {
     quiet();
     for (enum way way = COLLECTIVE; way < WAYS; way++) {
-        rank_group group = ranks_start(3, NULL, one_dies, &way);
+        rank_group group = ranks_start(3, NULL, one_dies, &(death){way, ranks_counter()});
         ranks_expect_passed(&group, 0);
         ranks_expect_passed(&group, 1);
         ranks_wait(&group, 2);
@@ -323,17 +335,24 @@ TEST(the_death_of_a_rank_reaches_everybody_at_once)
 }
 
 /* Killed in the middle of large operations in which ranks write into each other's buffers: whoever waits is told. */
+typedef struct job {
+    weft_collective_kind kind;
+    _Atomic int *at_work;
+} job;
+
 static void killed_at_work(weft_world *world, void *argument)
 {
+    const job *j = argument;
     weft_comm *comm = all_ranks(world, "work", NULL);
     weft_collective c = WEFT_COLLECTIVE_INIT;
-    c.kind = *(weft_collective_kind *)argument;
+    c.kind = j->kind;
     c.reduction = c.kind == WEFT_ALL_REDUCE ? WEFT_MAX : WEFT_SUM;
     c.count = 1 << 19;
     void *memory;
     CHECK_OK(weft_memory_alloc(world, c.count * sizeof(float) * 3, &memory));
     c.send = c.recv = memory;
-    weft_result result = WEFT_OK;
+    weft_result result = weft_collective_run(comm, &c, WEFT_STREAM_HOST);
+    atomic_fetch_add(j->at_work, 1);
     for (int i = 0; i < 100000 && result == WEFT_OK; i++)
         result = weft_collective_run(comm, &c, WEFT_STREAM_HOST);
     CHECK_INT(result, WEFT_E_PEER_LOST);
@@ -347,9 +366,10 @@ TEST(a_rank_killed_in_the_middle_of_an_operation_is_named)
     static const weft_collective_kind kinds[] = {WEFT_ALL_REDUCE, WEFT_ALL_TO_ALL};
     quiet();
     for (int i = 0; i < 2; i++) {
-        weft_collective_kind kind = kinds[i];
-        rank_group group = ranks_start(3, NULL, killed_at_work, &kind);
-        pause_ms(700);
+        job j = {kinds[i], ranks_counter()};
+        rank_group group = ranks_start(3, NULL, killed_at_work, &j);
+        ranks_await(j.at_work, 3);
+        pause_ms(50);
         kill(group.pid[1], SIGKILL);
         ranks_expect_passed(&group, 0);
         ranks_expect_passed(&group, 2);

@@ -7,7 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "harness/ranks.h"
+#include "progress.h"
+#include "start.h"
 
 static void pause_ms(int ms)
 {
@@ -83,6 +86,47 @@ static void records(weft_world *world, void *argument)
 TEST(an_operation_leaves_its_times)
 {
     ranks_both_ways(3, records, NULL);
+}
+
+/* Rank 0 is ready to receive, and then kept from it until the message, which is not sent before, has come. */
+static void kept_from_receiving(weft_world *world, void *argument)
+{
+    (void)argument;
+    weft_comm *comm = all_ranks(world, "messages", NULL), *talk = all_ranks(world, "talk", NULL);
+    uint64_t sent_at = 0;
+    weft_p2p m = {.peer = 1, .dtype = WEFT_UINT8, .buffer = &sent_at, .count = sizeof sent_at};
+    if (weft_world_rank(world) == 1) {
+        CHECK_OK(weft_barrier_run(talk, WEFT_STREAM_HOST));
+        sent_at = weft__ticks();
+        m.kind = WEFT_SEND, m.peer = 0;
+        CHECK_OK(run_messages(comm, &m, 1));
+        CHECK_OK(weft_barrier_run(talk, WEFT_STREAM_HOST));
+    } else {
+        weft__work *work;
+        weft_p2p *messages;
+        CHECK_OK(weft__p2p_prepare(comm, WEFT_STREAM_HOST, WEFT_WORK_NONE, &work, &messages));
+        m.kind = WEFT_RECV;
+        messages[0] = m;
+        work->op.message_count = 1;
+        weft__work_claim_own(work);
+        uint64_t ready = work->ready = weft__ticks();
+        CHECK_OK(weft_barrier_run(talk, WEFT_STREAM_HOST));
+        CHECK_OK(weft_barrier_run(talk, WEFT_STREAM_HOST));
+        weft__progress_enter(world);
+        CHECK_OK(weft__start_in_backend(work));
+        weft__progress_leave(world);
+        CHECK(weft__work_ended(work));
+        CHECK_INT(work->op.start, ready);
+        CHECK(ready < sent_at && sent_at <= work->op.first && work->op.first <= work->op.last);
+        CHECK_OK(weft__work_end(work, ready, work->op.last));
+    }
+    weft_comm_destroy(comm);
+    weft_comm_destroy(talk);
+}
+
+TEST(a_message_is_not_received_before_it_is_sent)
+{
+    ranks_both_ways(2, kept_from_receiving, NULL);
 }
 
 static void overflows(weft_world *world, void *argument)

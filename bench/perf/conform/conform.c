@@ -26,6 +26,7 @@ static const option table[] = {
      "what ranks are; world: those of the launcher, and if there is one, all is world (all)"},
     {"largest", OPTION_SIZE, FIELD(largest), 0, 0, "N", "no collectives of more elements; 0 = all (0)"},
     {"only", OPTION_TEXT, FIELD(only), 0, 0, "TEXT", "only cases whose line holds this text"},
+    {"part", OPTION_TEXT, FIELD(share), 0, 0, "K/N", "only the K-th of each N of these cases (1/1)"},
 };
 
 static const char usage[] =
@@ -178,6 +179,8 @@ static int run_in_processes(const run *r)
                                largest,
                                "--only",
                                s->only ? s->only : "",
+                               "--part",
+                               s->share,
                                s->full ? "--full" : NULL,
                                NULL};
     pid_t pid;
@@ -192,14 +195,27 @@ static int worse(int a, int b)
     return a == EXIT_WRONG || b == EXIT_DONE ? a : b;
 }
 
+/* "2/5": part 2 of 5. Nothing else but that: no sign, no space, no zero before. */
+static bool read_share(conform_settings *s)
+{
+    char again[32];
+    if (sscanf(s->share, "%9d/%9d", &s->part, &s->parts) != 2)
+        return false;
+    snprintf(again, sizeof again, "%d/%d", s->part, s->parts);
+    return strcmp(again, s->share) == 0 && s->part >= 1 && s->part <= s->parts;
+}
+
 int perf_conform(int argc, char **argv)
 {
-    conform_settings s = {.backend = "local", .ranks = 8};
+    conform_settings s = {.backend = "local", .ranks = 8, .share = "1/1"};
     int rest, code = options_read(usage, table, sizeof table / sizeof *table, argc, argv, &s, &rest);
     if (code != OPTIONS_GO)
         return code;
     if (rest < argc)
         return complain(EXIT_USAGE, "'%s' is one word too many (see weft perf conform --help)", argv[rest]);
+    if (!read_share(&s))
+        return complain(EXIT_USAGE, "--part is '%s', not K/N with K from 1 to N (see weft perf conform --help)",
+                        s.share);
     if (!getenv("WEFT_LOG"))
         weft_log_set(WEFT_LOG_ERROR, swallow, NULL);
     run r = {.settings = &s, .rank = -1, .unless_alone = s.in == IN_ALL};

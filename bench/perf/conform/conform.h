@@ -16,6 +16,8 @@ enum { CONFORM_RANKS_MOST = 64 };
 typedef struct conform_settings {
     const char *backend; /* CONFORM_CHOSEN: what weft chooses for each comm */
     const char *only;    /* cases whose line holds this; NULL = all */
+    const char *share;   /* "K/N": of those cases the K-th of each N */
+    int part, parts;     /* K and N */
     bool full;
     int ranks;      /* most */
     int in;         /* what carries ranks */
@@ -47,6 +49,7 @@ typedef struct conform {
     bool ordered;               /* its sums depend on the inputs and the ranks alone */
     const int *hosts;           /* [world rank] */
     conform_arena arenas[2][2]; /* [from weft][send, recv] */
+    unsigned met;               /* cases, of other parts too */
     unsigned cases, failed, wrong;
 } conform;
 

@@ -160,6 +160,8 @@ weft_result conform_try(conform *c, int ranks, const char *line, conform_body bo
     bool well = false;
     if (c->settings->only && !strstr(line, c->settings->only))
         return WEFT_OK;
+    if (c->met++ % (unsigned)c->settings->parts != (unsigned)c->settings->part - 1)
+        return WEFT_OK;
     if (c->comm_ranks != ranks) {
         conform_drop(c);
         (void)conform_expect(&verdict, "weft_comm_create", make_next(c, ranks, 0, &c->comm), WEFT_OK);

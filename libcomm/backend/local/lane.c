@@ -157,6 +157,7 @@ static void post(const weft__local *local, weft__lane *lane, weft__message *m, u
     m->entry = lane->posts++;
     e->bytes = m->bytes;
     e->tag = m->what->tag;
+    e->started = m->op->start;
     e->mode = mode;
     if (mode == WEFT__MAIL_DIRECT)
         e->offset = offset;
@@ -315,6 +316,13 @@ static const weft__mail_entry *next_mail(const weft__lane *lane)
     return atomic_load(&e->number) == lane->takes + 1 ? e : NULL;
 }
 
+/* A look that found it has not ended before it was sent, however long this rank was kept from looking. */
+static void note_started(weft__local *local, const weft__mail_entry *e)
+{
+    if (local->now && local->now < e->started)
+        local->now = e->started;
+}
+
 static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
 {
     unsigned moved = 0;
@@ -325,6 +333,7 @@ static unsigned receive_some(weft__local_comm *lc, weft__lane *lane)
             break;
         if (m->done == 0 && !matches(lc, lane, e, m))
             break;
+        note_started(lc->local, e);
         weft__local_mark_first(lc->local, m->op);
         while (m->done < m->bytes && fetch(lc, lane, e, m)) {
             moved = WEFT_PROGRESS_MOVED;

@@ -83,6 +83,7 @@ enum { WEFT__MAIL_IN_PIPE = 0, WEFT__MAIL_WHOLE = 1, WEFT__MAIL_DIRECT = 2, WEFT
 typedef struct weft__mail_entry {
     _Alignas(WEFT__LINE) _Atomic uint64_t number; /* of the message on its lane, from 1: it is posted; written last */
     uint64_t bytes, tag;
+    uint64_t started; /* ticks: when its sender took it up */
     uint32_t mode, reserved;
     union {
         uint64_t offset; /* in the sender's segment */
