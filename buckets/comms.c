@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/reserved.h"
 #include "base/verdict.h"
-#include "comm.h"
 #include "set.h"
 #include "set_gpu.h"
 

@@ -55,10 +55,6 @@ static int next_tag(const weft__mpi *mpi)
 weft_result weft__mpi_comm_create(void *state, const weft_backend_comm *what, void **comm_out, unsigned char *card)
 {
     weft__mpi *mpi = state;
-    if (*mpi->held)
-        return weft_backend_error(WEFT_E_STUCK,
-                                  "comm %s: MPI still has an operation of comm %s, and makes no other comm", what->name,
-                                  mpi->held);
     weft__mpi_comm *mc = calloc(1, sizeof *mc);
     if (!mc)
         return weft_backend_error(WEFT_E_NO_MEMORY, "comm %s: no memory for it", what->name);
@@ -171,16 +167,6 @@ weft_result weft__mpi_comm_connect(void *comm, const unsigned char *cards)
 
 /* ------------------------------------------------------------------------------------------- the end */
 
-/* A collective that has begun stays with MPI, which then waits for its members for ever when they are to make another
- * communicator. */
-static void note_held(weft__mpi_comm *mc)
-{
-    int ended = 1;
-    bool tested = mc->request == MPI_REQUEST_NULL || MPI_Test(&mc->request, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    if (!tested || !ended)
-        snprintf(mc->mpi->held, sizeof mc->mpi->held, "%s", mc->name);
-}
-
 void weft__mpi_comm_leave(void *comm)
 {
     weft__mpi_comm *mc = comm;
@@ -197,7 +183,6 @@ void weft__mpi_comm_leave(void *comm)
     if ((mc->head || mc->batches) && !mc->aborted)
         weft__mpi_tell(mc, WEFT_E_ABORTED, text);
     mc->failed |= mc->head || mc->batches;
-    note_held(mc);
     weft__mpi_batches_cancel(mc);
     weft__mpi_batches_end(mc, WEFT_E_ABORTED, true);
     while (mc->head)

@@ -25,7 +25,6 @@ typedef struct weft__mpi {
     int timer_fd;    /* can be read while something is to be polled */
     bool timer_runs; /* as it was armed */
     int busy;        /* operations in flight */
-    char held[64];   /* the comm that left one to MPI for good; "" = none has */
     struct weft__mpi_comm *comms;
 } weft__mpi;
 
