@@ -84,9 +84,6 @@ weft_result weft__comms_check(weft_world *world);
 void weft__comms_tell_failure(weft_world *world, const weft_comm *comm, weft_result result, char *text, size_t bytes);
 /* The message of an operation of a failed comm that ended with @p result. */
 const char *weft__comm_failure(const weft_comm *comm, weft_result result);
-/* Wait for what was finished on streams, which ends by itself. False: operations of the comm are stuck, and the memory
- * that they use is to be left alone. */
-bool weft__comm_comes_to_rest(weft_comm *comm);
 /* Have the first verdict taken to the backend, and end what it does not hold. In the seat. */
 void weft__comm_carry_out_verdict(weft_comm *comm);
 /* This rank's use of a name for these ranks, or NULL. */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/reserved.h"
 #include "comm.h"
 #include "control.h"
 

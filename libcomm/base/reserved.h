@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weft's own comms: their names begin with "weft.", and users' must not. */
+/* Weft's own comms, which the layers above make: their names begin with "weft.", and users' must not. */
 #ifndef WEFT_BASE_RESERVED_H
 #define WEFT_BASE_RESERVED_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <weft/comm.h>
@@ -18,5 +19,8 @@ weft_result weft__reserved_check(const char *name, uint32_t flags);
 void weft__reserved_name(const char *const *parts, size_t count, char name[WEFT_COMM_NAME_MAX + 1]);
 /* Counts what is made over a comm under such a name, from 0: alike on its ranks if they make it in one order. */
 uint32_t weft__reserved_number(weft_comm *comm);
+/* Wait for what was finished on streams, which ends by itself. False: operations of the comm are stuck, and the memory
+ * that they use is to be left alone. */
+bool weft__comm_comes_to_rest(weft_comm *comm);
 
 #endif
