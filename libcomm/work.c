@@ -2,6 +2,7 @@
 /* What is in flight: test, order, finish. */
 #include "work.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -245,7 +246,11 @@ weft_result weft_work_test(weft_work work)
     WEFT_TRY(weft__world_alive(world));
     if (!weft__work_ended(w))
         weft__progress_try(world);
-    return weft__work_ended(w) ? WEFT_OK : WEFT_PENDING;
+    if (weft__work_ended(w))
+        return WEFT_OK;
+    if (world->progress.crowded) /* who asks again and again must not keep the core from those it waits for */
+        sched_yield();
+    return WEFT_PENDING;
 }
 
 weft_result weft_work_order(weft_work work, weft_stream stream)

@@ -3,6 +3,7 @@
  * and locks nothing. */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +20,51 @@ static void compute_ms(double ms)
     uint64_t end = weft__now_ns() + (uint64_t)(ms * 1e6);
     while (weft__now_ns() < end)
         ;
+}
+
+/* ------------------------------------------------------------------------------------------- asking */
+
+static _Thread_local int yields;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    yields++;
+    return __real_sched_yield();
+}
+
+/* Rank 0 asks for a barrier that rank 1 comes to when it has asked. */
+static void asks_again_and_again(weft_world *world, void *argument)
+{
+    enum { TIMES = 10 };
+    _Atomic int *asked = argument;
+    weft_comm *comm = all_ranks(world, "asked for", NULL);
+    for (int crowded = 0; crowded < 2; crowded++) {
+        if (weft_world_rank(world) == 1) {
+            ranks_await(asked, 1);
+            CHECK_OK(weft_barrier_run(comm, WEFT_STREAM_HOST));
+            continue;
+        }
+        weft_work work;
+        CHECK_OK(weft_barrier_start(comm, WEFT_STREAM_HOST, &work));
+        world->progress.crowded = crowded;
+        yields = 0;
+        for (int i = 0; i < TIMES; i++)
+            CHECK_INT(weft_work_test(work), WEFT_PENDING);
+        CHECK_INT(yields, crowded ? TIMES : 0);
+        atomic_fetch_add(asked, 1);
+        CHECK_OK(weft_work_finish(work, WEFT_STREAM_HOST));
+        yields = 0;
+        CHECK_RESULT(weft_work_test(work), WEFT_E_TWICE);
+        CHECK_INT(yields, 0);
+    }
+    weft_comm_destroy(comm);
+}
+
+TEST(who_asks_again_and_again_lets_others_run_where_cores_are_few)
+{
+    ranks_as_threads(2, NULL, asks_again_and_again, ranks_counter());
 }
 
 /* ------------------------------------------------------------------------------------------- the engine */

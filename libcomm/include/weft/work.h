@@ -22,7 +22,8 @@ typedef struct weft_work {
 #endif
 
 /** Has @p work ended? Moves it along if nobody else does. WEFT_PENDING while it runs, WEFT_OK once it has ended,
- *  whether well or not; it must still be finished.
+ *  whether well or not; it must still be finished. With more ranks than cores, others may run before it answers
+ *  WEFT_PENDING.
  *  Threads: any.  Blocks: never.  Hot.  Errors: E_INVALID, E_TWICE. */
 WEFT_API WEFT_NODISCARD weft_result weft_work_test(weft_work work);
 
