@@ -29,8 +29,8 @@ typedef struct weft__link {
     size_t whole;            /* in `out`: where letters begin of which nothing was written */
     size_t tidy_at;          /* so many bytes of them are looked through for what has become untrue */
     size_t most;             /* so many may be left; 0 = any number */
-    bool overrun;            /* more were, and it ends */
-    int error;               /* that it ended with; 0 = none */
+    _Atomic bool overrun;    /* more were, and it ends */
+    _Atomic int error;       /* that it ended with; 0 = none. Who reads and who writes find it */
     struct weft__link *next; /* of this process */
 } weft__link;
 
